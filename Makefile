@@ -1,0 +1,67 @@
+# Every target prepares what it needs: a bare clone, Python 3.11 or later and make are enough.
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+# `make test PYTHON=/path/to/python` chooses the interpreter; otherwise the first of these that is new enough.
+PYTHON ?=
+CANDIDATES := $(if $(PYTHON),"$(PYTHON)",python3.11 python3.12 python3.13 python3)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-all lint format bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+demo: $(STAMP) ## run the demonstration, results in out/demo
+	$(BIN)/fsgmcmc demo --out out/demo
+
+test: $(STAMP) ## run the tests, without the slow ones
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-all: $(STAMP) ## run all tests, the slow ones too
+	$(BIN)/python -m pytest -n 2
+
+lint: $(STAMP) ## check style, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP) ## sort imports, apply safe fixes and format
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+bench: $(STAMP) ## measure the time of an iteration, results in out/bench.json
+	$(BIN)/fsgmcmc bench --out out/bench.json
+
+clean: ## remove the environment, caches and build products; results in out/ stay
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .mypy_cache
+	find . -type d \( -name __pycache__ -o -name '*.egg-info' \) -prune -exec rm -rf {} +
+
+# The stamp holds the name of the interpreter. Naming another one makes the environment again.
+ifneq ($(PYTHON),)
+ifneq ($(PYTHON),$(shell cat $(STAMP) 2>/dev/null))
+.PHONY: $(STAMP)
+endif
+endif
+
+# The environment is made from nothing, so that a dropped dependency is really gone; the stamp comes last,
+# so that an interrupted or failed installation is tried again.
+$(STAMP): pyproject.toml constraints.txt
+	@set -e; \
+	chosen=; \
+	for candidate in $(CANDIDATES); do \
+	  if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
+	    chosen=$$candidate; break; \
+	  fi; \
+	done; \
+	if [ -z "$$chosen" ]; then \
+	  echo 'fsgmcmc needs Python 3.11 or later, and none of these is one: $(subst ",,$(CANDIDATES)); name one with make PYTHON=/path/to/python.' >&2; \
+	  exit 1; \
+	fi; \
+	echo "Preparing $(VENV) with $$chosen (once, a minute or two)."; \
+	"$$chosen" -m venv --clear $(VENV); \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'; \
+	echo "$$chosen" > $(STAMP)

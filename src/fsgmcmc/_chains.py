@@ -1,0 +1,109 @@
+"""The compiled part of `sample`: start chains, and advance them."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import PartitionSpec
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
+
+from fsgmcmc.samplers.base import Sampler, Target
+
+# Memory that draws may take on the device before they move to the host.
+BUFFER_BYTES = 64 << 20
+LARGEST_BUFFER = 256
+
+
+def chain_keys(key: PRNGKeyArray, chains: int) -> Key[Array, " chains"]:
+    """A key for each chain, the same however many there are."""
+    return jax.vmap(lambda chain: jax.random.fold_in(key, chain))(jnp.arange(chains))
+
+
+@eqx.filter_jit
+def start(keys: Key[Array, " chains"], target: Target, sampler: Sampler, positions: Float[Array, "chains k"]) -> Any:
+    """The sampler's state for every chain."""
+    # Steps use fold_in(key, t) with t >= 0, so the largest integer is free for the start.
+    init_keys = jax.vmap(lambda key: jax.random.fold_in(key, np.uint32(2**32 - 1)))(keys)
+    return jax.vmap(lambda key, w: sampler.init(key, w, target.potential))(init_keys, positions)
+
+
+@eqx.filter_jit
+def advance(
+    keys: Key[Array, " chains"],
+    target: Target,
+    sampler: Sampler,
+    collect: Callable[[Any], Any],
+    states: Any,
+    lengths: Int[Any, " slots"],
+    count: Int[Any, ""],
+) -> tuple[Any, Any, Float[Array, "chains slots"]]:
+    """Advance by `count` intervals of the given lengths; what `collect` sees and the energy after each of them.
+
+    Lengths and count are data, so that one program serves burn-in, thinning and the last, shorter call.
+    """
+    arrays, rest = eqx.partition((target, sampler), eqx.is_array)
+
+    def chain(arrays: Any, key: PRNGKeyArray, state: Any, lengths: Any, count: Any) -> tuple:
+        target, sampler = eqx.combine(arrays, rest)
+
+        def step(_: Any, state: Any) -> Any:
+            return sampler.step(jax.random.fold_in(key, state.step), state, target.potential)
+
+        def interval(slot: Any, carry: tuple) -> tuple:
+            state, kept, energies = carry
+            state = jax.lax.fori_loop(0, lengths[slot], step, state)
+            kept = jax.tree.map(lambda buffer, value: buffer.at[slot].set(value), kept, collect(state.position))
+            return state, kept, energies.at[slot].set(state.energy)
+
+        shapes = jax.eval_shape(collect, state.position)
+        kept = jax.tree.map(lambda leaf: jnp.zeros((len(lengths), *leaf.shape), leaf.dtype), shapes)
+        return jax.lax.fori_loop(0, count, interval, (state, kept, jnp.zeros(len(lengths))))
+
+    all_chains = jax.vmap(chain, in_axes=(None, 0, 0, None, None))
+    devices = _devices_for(len(keys))
+    if len(devices) > 1:
+        spread, whole = PartitionSpec("chains"), PartitionSpec()
+        all_chains = jax.shard_map(
+            all_chains,
+            mesh=jax.sharding.Mesh(devices, ("chains",)),
+            in_specs=(whole, spread, spread, whole, whole),
+            out_specs=spread,
+            check_vma=False,
+        )
+    return all_chains(arrays, keys, states, lengths, count)
+
+
+@jax.jit
+def finite_chains(states: Any) -> Bool[Array, " chains"]:
+    """Which chains still have a finite position and energy."""
+    return jnp.isfinite(states.energy) & jnp.all(jnp.isfinite(states.position), axis=1)
+
+
+def buffer_slots(collect: Callable[[Any], Any], size: int, chains: int) -> int:
+    """How many draws of `collect` the device may hold at once."""
+    kept = jax.eval_shape(collect, jax.ShapeDtypeStruct((size,), np.float32))
+    draw_bytes = chains * sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(kept))
+    return int(np.clip(BUFFER_BYTES // max(draw_bytes, 1), 1, LARGEST_BUFFER))
+
+
+def intervals(done: int, kept_steps: Iterator[int], most_steps: int, most_slots: int) -> list[tuple[int, bool]]:
+    """The next intervals from step `done` on, as (length, whether its end is kept), within one call's limits."""
+    plan: list[tuple[int, bool]] = []
+    here, end = done, done + most_steps
+    for kept in kept_steps:
+        stop = min(kept, end)
+        plan.append((stop - here, stop == kept))
+        here = stop
+        if here == end or len(plan) == most_slots:
+            break
+    return plan
+
+
+def _devices_for(chains: int) -> np.ndarray:
+    """As many devices as share the chains evenly."""
+    devices = jax.devices()
+    count = max(n for n in range(1, len(devices) + 1) if chains % n == 0)
+    return np.array(devices[:count])

@@ -1,0 +1,116 @@
+"""Checkpoints of `sample`: everything from which a run continues bit for bit."""
+
+import hashlib
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from fsgmcmc import _storage
+from fsgmcmc.samplers.base import Sampler
+
+
+@dataclass
+class Run:
+    """A run on the host: its sampler, where its chains are, and what they have left so far."""
+
+    sampler: Sampler
+    origin: Any
+    states: Any
+    steps: int = 0
+    seconds: float = 0.0
+    kept: list[list[np.ndarray]] = field(default_factory=list)
+    energy: list[np.ndarray] = field(default_factory=list)
+
+    @property
+    def draws(self) -> int:
+        """Draws kept from each chain so far."""
+        return sum(block.shape[1] for block in self.energy)
+
+    def add(
+        self, states: Any, steps: int, leaves: list[np.ndarray], energy: np.ndarray, seconds: float
+    ) -> None:
+        """Where the chains are after some more steps, and what was kept of them."""
+        if energy.shape[1]:
+            self.kept.append(leaves)
+            self.energy.append(energy)
+        self.states, self.steps, self.seconds = states, self.steps + steps, self.seconds + seconds
+
+    def stacked(self) -> tuple[list[np.ndarray], np.ndarray]:
+        """The kept leaves (chains, draws, …) and the energies (chains, draws)."""
+        leaves = [np.concatenate(blocks, axis=1) for blocks in zip(*self.kept, strict=True)]
+        return leaves, np.concatenate(self.energy, axis=1)
+
+
+def fingerprint(arrays: Any, settings: dict[str, Any]) -> str:
+    """What must be the same for a run to continue: every array that goes into it, and its settings."""
+    digest = hashlib.sha256(repr(sorted(settings.items())).encode())
+    for leaf in jax.tree.leaves(arrays):
+        if isinstance(leaf, jax.Array) and jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            leaf = jax.random.key_data(leaf)
+        if isinstance(leaf, jax.Array | np.ndarray):
+            digest.update(f"{leaf.shape}{leaf.dtype}".encode())
+            digest.update(np.ascontiguousarray(leaf).tobytes())
+    return digest.hexdigest()
+
+
+@dataclass
+class Checkpoint:
+    """A file that holds a run, or None where no checkpoint is wanted."""
+
+    path: str | Path | None
+    every: float
+    mark: str
+    written: float = field(default_factory=time.monotonic)
+
+    def load(self, sampler: Sampler, start: Callable[[Sampler], Any]) -> Run | None:
+        """The run in the file, None when there is none; `start` gives the form of the sampler's states."""
+        if self.path is None or not Path(self.path).exists():
+            return None
+        arrays, meta = _storage.read(self.path, "checkpoint")
+        if meta["fingerprint"] != self.mark:
+            raise ValueError(
+                f"{self.path} is the checkpoint of another run (other data, key or settings); "
+                "delete it or give another path"
+            )
+        sampler = sampler.with_step(arrays["step_size"])
+        if "preconditioner" in arrays:
+            sampler = sampler.with_preconditioner(jax.numpy.asarray(arrays["preconditioner"]))
+        structure = jax.tree.structure(jax.eval_shape(start, sampler))
+        leaves = [jax.numpy.asarray(leaf) for leaf in _storage.collect_numbered("state", arrays)]
+        states = jax.tree.unflatten(structure, leaves)
+        run = Run(sampler, jax.numpy.asarray(arrays["origin"]), states, meta["steps"], meta["seconds"])
+        if meta["draws"]:
+            run.kept.append(_storage.collect_numbered("kept", arrays))
+            run.energy.append(arrays["energy"])
+        return run
+
+    def save(self, run: Run, *, now: bool = False) -> None:
+        """Write the run when it is time to, or now. A full disk is told, and the older file stays."""
+        if self.path is None or (not now and time.monotonic() - self.written < self.every):
+            return
+        self.written = time.monotonic()
+        arrays = {"step_size": np.asarray(run.sampler.step_size.initial), "origin": np.asarray(run.origin)}
+        if run.sampler.preconditioner is not None:
+            arrays["preconditioner"] = np.asarray(run.sampler.preconditioner)
+        arrays |= _storage.numbered("state", jax.tree.leaves(run.states))
+        if run.draws:
+            leaves, arrays["energy"] = run.stacked()
+            arrays |= _storage.numbered("kept", leaves)
+            # Keep one block instead of many, so that the next save does not copy them again one by one.
+            run.kept, run.energy = [leaves], [arrays["energy"]]
+        meta = {"kind": "checkpoint", "fingerprint": self.mark, "steps": run.steps, "draws": run.draws}
+        try:
+            _storage.write(self.path, arrays, {**meta, "seconds": run.seconds})
+        except OSError as error:
+            warnings.warn(
+                f"the checkpoint {self.path} could not be written ({error}); sampling goes on, "
+                "and an earlier checkpoint there is still whole",
+                UserWarning,
+                stacklevel=2,
+            )

@@ -1,0 +1,67 @@
+"""Checks of what people pass in, made before anything is compiled."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+
+def matrix(values: Any, name: str) -> np.ndarray:
+    """`values` as a float32 matrix with at least one row, without NaN or infinity."""
+    array = finite(values, name)
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim < 2:
+        raise ValueError(f"{name} must have rows and columns, got shape {array.shape}")
+    if array.shape[0] == 0:
+        raise ValueError(f"{name} has no rows")
+    return array
+
+
+def finite(values: Any, name: str) -> np.ndarray:
+    """`values` as a float32 array without NaN or infinity."""
+    try:
+        array = np.asarray(values, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be numeric: {error}") from None
+    wrong = np.argwhere(~np.isfinite(array))
+    if wrong.size:
+        place = tuple(int(i) for i in wrong[0])
+        raise ValueError(
+            f"{name} has {len(wrong)} value(s) that are not finite in float32, the first at {place}: "
+            f"{np.asarray(values)[place]}; remove or impute them"
+        )
+    return array
+
+
+def same_length(x: np.ndarray, y: np.ndarray, x_name: str = "x", y_name: str = "y") -> None:
+    """`x` and `y` must have a row for each other."""
+    if len(x) != len(y):
+        raise ValueError(f"{x_name} has {len(x)} rows but {y_name} has {len(y)}")
+
+
+def positive(value: Any, name: str) -> None:
+    """Every number in `value` must be finite and above zero."""
+    array = np.asarray(value, dtype=float)
+    if not (np.isfinite(array).all() and (array > 0).all()):
+        raise ValueError(f"{name} must be positive and finite, got {value}")
+
+
+def count(value: int, name: str, *, least: int = 1) -> int:
+    """`value` as a whole number that is at least `least`."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+    return int(value)
+
+
+def as_key(key: PRNGKeyArray | int) -> PRNGKeyArray:
+    """A typed JAX key from a key or an integer seed."""
+    if isinstance(key, int | np.integer):
+        return jax.random.key(int(key))
+    if jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+        if key.ndim:
+            raise ValueError(f"give one key, got an array of {key.shape} of them")
+        return key
+    return jax.random.wrap_key_data(key)

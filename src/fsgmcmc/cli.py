@@ -1,0 +1,71 @@
+"""The command line; it parses, calls, and prints."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    help="Bayesian neural networks sampled in function space.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+
+@app.callback()
+def main(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.", is_eager=True)] = False,
+) -> None:
+    """Bayesian neural networks sampled in function space."""
+    if version:
+        from fsgmcmc import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for extrapolation.png and extrapolation.json.")],
+    seed: Annotated[int, typer.Option(help="Seed of the data and of the chains.")] = 0,
+    chains: Annotated[int, typer.Option(min=1, help="Independent chains of each sampler.")] = 1,
+) -> None:
+    """The 1-D extrapolation: fSGLD, fSGHMC, SGLD and SGHMC against the exact GP posterior."""
+    from rich.console import Console
+
+    from fsgmcmc.experiments import extrapolation
+
+    console = Console()
+    _writable(out)
+    result = extrapolation.run(
+        extrapolation.Config(seed=seed, chains=chains), say=lambda text: console.print(f"[dim]{text} …[/dim]")
+    )
+    extrapolation.write(result, out)
+    _print_table(console, extrapolation.table(result))
+    console.print(f"wrote {out / 'extrapolation.png'} and {out / 'extrapolation.json'}", highlight=False)
+
+
+def _writable(folder: Path) -> None:
+    """Find out that results cannot be written before computing them."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".writable"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        typer.echo(f"cannot write to {folder}: {error.strerror}", err=True)
+        raise typer.Exit(2) from None
+
+
+def _print_table(console: object, rows: list[list[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    assert isinstance(console, Console)
+    table = Table()
+    for index, name in enumerate(rows[0]):
+        table.add_column(name, justify="left" if index == 0 else "right")
+    for row in rows[1:]:
+        table.add_row(*row)
+    console.print(table)

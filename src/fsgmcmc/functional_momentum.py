@@ -1,0 +1,85 @@
+"""A functional law for the momentum of Hamiltonian samplers.
+
+    E(z) = ½ g(X; z)ᵀ (K_g + δI)⁻¹ g(X; z) + ½ l ‖z‖²,    v(z) = J_zᵀ (K_g + δI)⁻¹ g(X; z) + l z
+
+g is the network with z in place of its weights, X a fixed set of points, K_g the covariance of a zero-mean Gaussian
+process. The second term, l > 0, makes the law proper. It is not Gaussian, so z cannot be redrawn, only carried.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from fsgmcmc import _checks
+from fsgmcmc.measurement import fixed
+from fsgmcmc.posterior import Posterior
+from fsgmcmc.priors.functional import BoundPrior, Functional
+from fsgmcmc.priors.gaussian_process import GaussianProcess
+from fsgmcmc.samplers.base import Vector
+from fsgmcmc.samplers.curvature import largest_eigenvalue
+from fsgmcmc.samplers.momentum import Momentum
+
+
+class FunctionalMomentum(Momentum):
+    """Built by `functional_momentum`."""
+
+    network: Any = eqx.field(static=True)
+    ravel: Any = eqx.field(static=True)
+    prior: BoundPrior
+    weight: Float[Array, ""]
+
+    @property
+    def can_refresh(self) -> bool:
+        """N(0, I) is not the law of z."""
+        return False
+
+    def energy(self, z: Vector) -> Float[Array, ""]:
+        """E(z)."""
+        points, factor = self.prior.draw(jax.random.key(0))
+        values = self.network.apply(self.ravel.unravel(z).network, points)
+        return self.prior.energy(factor, values) + 0.5 * self.weight * jnp.sum(z * z)
+
+    def velocity(self, z: Vector) -> Vector:
+        """∇E(z), one vector-Jacobian product in z."""
+        return jax.grad(self.energy)(z)
+
+    def largest_curvature(self, key: PRNGKeyArray, size: int) -> Float[Array, ""]:
+        """λ_max of ∇²E at a typical z."""
+        z_key, start_key, power_key = jax.random.split(key, 3)
+        z = jax.random.normal(z_key, (size,)) / jnp.sqrt(self.weight)
+        start = jax.random.normal(start_key, (size,))
+        return largest_eigenvalue(power_key, lambda _, v: jax.jvp(self.velocity, (z,), (v,))[1], start)
+
+    def thermostat(
+        self,
+        key: PRNGKeyArray,
+        z: Vector,
+        friction: Float[Array, ""],
+        temperature: Float[Array, ""],
+        refresh: bool | Array,
+    ) -> Vector:
+        """z ← z − C h v(z) + sqrt(2 C h T) ξ."""
+        del refresh
+        noise = jax.random.normal(key, z.shape)
+        return z - friction * self.velocity(z) + jnp.sqrt(2 * friction * temperature) * noise
+
+
+def functional_momentum(
+    posterior: Posterior, process: GaussianProcess, points: Any, *, weight: float = 1.0
+) -> FunctionalMomentum:
+    """The `gp` momentum measure for a posterior's network.
+
+    Args:
+        posterior: Whose network g is; z has the shape of its parameters.
+        process: The law of g; its mean is not used.
+        points: The fixed points X at which g is measured.
+        weight: l, the strength of the Gaussian on z that keeps its law proper.
+    """
+    _checks.positive(weight, "weight")
+    centred = eqx.tree_at(lambda process: process.mean, process, 0.0)
+    return FunctionalMomentum(
+        posterior.network, posterior.ravel, Functional(centred, fixed(points)).bind(), jnp.float32(weight)
+    )

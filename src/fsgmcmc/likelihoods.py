@@ -1,0 +1,170 @@
+"""Likelihoods: p(y | f), with the parameters they may have of their own.
+
+A likelihood offers
+
+    targets(y)                       y checked and brought to its standard shape
+    outputs(y)                       how many outputs the network needs
+    init()                           its own parameters, () when it has none
+    log_prob(params, f, y)           log p(y_i | f_i) for every row, outputs summed
+    log_prior(params)                log density of its own parameters
+    rows(indices)                    the same likelihood for some rows of the data
+    predict(functions, params, ...)  the Prediction of function draws
+"""
+
+from typing import Any, Protocol, runtime_checkable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from fsgmcmc import _checks
+from fsgmcmc.predictions import CategoricalPrediction, GaussianPrediction
+
+
+@runtime_checkable
+class Likelihood(Protocol):
+    """The contract in the module's docstring, for type checkers."""
+
+    def targets(self, y: Any) -> np.ndarray: ...  # noqa: D102
+    def outputs(self, y: Any) -> int: ...  # noqa: D102
+    def init(self) -> Any: ...  # noqa: D102
+    def log_prob(self, params: Any, f: Array, y: Array) -> Array: ...  # noqa: D102
+    def log_prior(self, params: Any) -> Array: ...  # noqa: D102
+    def rows(self, indices: Array) -> "Likelihood": ...  # noqa: D102
+    def predict(self, functions: np.ndarray, params: Any, noise: Any = None) -> Any: ...  # noqa: D102
+
+
+class Gaussian(eqx.Module):
+    """Observations with Gaussian noise: y ~ N(f, σ²).
+
+    Args:
+        noise: Standard deviation σ in the units of y: one number, or one per row when it is known datum by datum.
+        sampled: Sample log σ together with the weights, log σ ~ N(log noise, spread²).
+        spread: Standard deviation of that prior; 0.3 says σ is known to about a third.
+
+    Example:
+        >>> Gaussian(noise=0.5).log_prob((), jnp.zeros((2, 1)), jnp.zeros((2, 1))).round(3).tolist()
+        [-0.22599999606609344, -0.22599999606609344]
+    """
+
+    noise: Float[Array, "..."]
+    sampled: bool = eqx.field(static=True)
+    spread: float = eqx.field(static=True)
+
+    def __init__(self, noise: Any = 1.0, *, sampled: bool = False, spread: float = 0.3) -> None:
+        _checks.positive(noise, "noise")
+        _checks.positive(spread, "spread")
+        self.noise = jnp.asarray(noise, dtype=jnp.float32).reshape(-1) if np.ndim(noise) else jnp.float32(noise)
+        self.sampled = bool(sampled)
+        self.spread = float(spread)
+        if self.sampled and self.noise.ndim:
+            raise ValueError("noise given per row is known; it cannot be sampled as well")
+
+    def targets(self, y: Any) -> np.ndarray:
+        """Targets as a float matrix (rows, outputs)."""
+        y = _checks.matrix(y, "y")
+        if self.noise.ndim and len(self.noise) != len(y):
+            raise ValueError(f"noise has {len(self.noise)} entries but y has {len(y)} rows")
+        return y
+
+    def outputs(self, y: Any) -> int:
+        """One per column of y."""
+        return y.shape[1]
+
+    def init(self) -> Any:
+        """log σ when it is sampled, nothing otherwise."""
+        return {"log_noise": jnp.log(self.noise)} if self.sampled else ()
+
+    def rows(self, indices: Int[Array, " batch"]) -> "Gaussian":
+        """The likelihood of the rows `indices`: known noise follows its datum."""
+        if not self.noise.ndim:
+            return self
+        return eqx.tree_at(lambda likelihood: likelihood.noise, self, self.noise[indices])
+
+    def log_prob(
+        self, params: Any, f: Float[Array, "n outputs"], y: Float[Array, "n outputs"]
+    ) -> Float[Array, " n"]:
+        """−½ ((y − f)/σ)² − log σ − ½ log 2π, summed over outputs."""
+        noise = jnp.exp(params["log_noise"]) if self.sampled else self.noise
+        noise = noise[:, None] if noise.ndim else noise
+        density = -0.5 * jnp.square((y - f) / noise) - jnp.log(noise) - 0.5 * jnp.log(2 * jnp.pi)
+        return jnp.sum(density, axis=1)
+
+    def log_prior(self, params: Any) -> Float[Array, ""]:
+        """−½ ((log σ − log noise) / spread)² when σ is sampled."""
+        if not self.sampled:
+            return jnp.float32(0)
+        return -0.5 * jnp.square((params["log_noise"] - jnp.log(self.noise)) / self.spread)
+
+    def predict(self, functions: np.ndarray, params: Any, noise: Any = None) -> GaussianPrediction:
+        """Function draws (draws, rows, outputs) with the noise of each draw, or of each new row."""
+        if noise is not None:
+            _checks.positive(noise, "noise")
+            noise = np.asarray(noise, dtype=float)
+            noise = noise.reshape(1, -1, 1) if noise.ndim else noise
+        elif self.sampled:
+            noise = np.exp(np.asarray(params["log_noise"], dtype=float))[:, None, None]
+        elif not self.noise.ndim:
+            noise = np.asarray(self.noise, dtype=float)
+        return GaussianPrediction(functions, noise)
+
+
+class Categorical(eqx.Module):
+    """Class labels 0 … classes−1 through a softmax: p(y = c | f) ∝ exp f_c.
+
+    Example:
+        >>> Categorical(classes=2).log_prob((), jnp.zeros((1, 2)), jnp.array([1])).round(3).tolist()
+        [-0.6930000185966492]
+    """
+
+    classes: int = eqx.field(static=True)
+
+    def __init__(self, classes: int) -> None:
+        self.classes = _checks.count(classes, "classes", least=2)
+
+    def targets(self, y: Any) -> np.ndarray:
+        """Labels as an integer vector."""
+        labels = np.asarray(y)
+        if labels.ndim == 2 and labels.shape[1] == 1:
+            labels = labels[:, 0]
+        if labels.ndim != 1 or len(labels) == 0:
+            raise ValueError(f"labels must be one number per row, got shape {labels.shape}")
+        if not np.issubdtype(labels.dtype, np.number) or not np.array_equal(labels, np.round(labels)):
+            raise ValueError(f"labels must be whole numbers from 0 to {self.classes - 1}")
+        wrong = (labels < 0) | (labels >= self.classes)
+        if wrong.any():
+            raise ValueError(f"label {labels[wrong][0]} is outside 0 … {self.classes - 1}")
+        return labels.astype(np.int32)
+
+    def outputs(self, y: Any) -> int:
+        """One logit per class."""
+        del y
+        return self.classes
+
+    def init(self) -> Any:
+        """A softmax has no parameters of its own."""
+        return ()
+
+    def rows(self, indices: Int[Array, " batch"]) -> "Categorical":
+        """The same for all rows."""
+        del indices
+        return self
+
+    def log_prob(self, params: Any, f: Float[Array, "n classes"], y: Int[Array, " n"]) -> Float[Array, " n"]:
+        """f_y − log Σ_c exp f_c."""
+        del params
+        return jnp.take_along_axis(jax.nn.log_softmax(f), y[:, None], axis=1)[:, 0]
+
+    def log_prior(self, params: Any) -> Float[Array, ""]:
+        """Nothing to be uncertain about."""
+        del params
+        return jnp.float32(0)
+
+    def predict(self, functions: np.ndarray, params: Any, noise: Any = None) -> CategoricalPrediction:
+        """Logit draws (draws, rows, classes)."""
+        del params
+        if noise is not None:
+            raise ValueError("a categorical likelihood has no observation noise")
+        return CategoricalPrediction(functions)

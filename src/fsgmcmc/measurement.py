@@ -1,0 +1,131 @@
+"""Measurement points: where a functional prior is evaluated.
+
+A measurement is one of three kinds, each a pure function of a key:
+
+    FixedSet     the same points at every step; the prior is factorised once
+    PoolDraw     `size` of a finite pool, drawn without replacement at every step
+    Fresh        points drawn anew from a continuum at every step
+
+The functions below build them; `union` puts them together.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from fsgmcmc import _checks
+
+
+class FixedSet(eqx.Module):
+    """The same points at every step."""
+
+    points: np.ndarray
+
+    def draw(self, key: PRNGKeyArray) -> Float[Array, "m inputs"]:
+        """All points, whatever the key."""
+        del key
+        return jnp.asarray(self.points)
+
+
+class PoolDraw(eqx.Module):
+    """`size` points of a pool, without replacement."""
+
+    pool: np.ndarray
+    size: int = eqx.field(static=True)
+
+    def indices(self, key: PRNGKeyArray) -> Int[Array, " m"]:
+        """Which points of the pool this key draws."""
+        return draw_rows(key, len(self.pool), self.size)
+
+    def draw(self, key: PRNGKeyArray) -> Float[Array, "m inputs"]:
+        """The drawn points."""
+        return jnp.asarray(self.pool)[self.indices(key)]
+
+
+class Fresh(eqx.Module):
+    """Points from any function of a key."""
+
+    function: Callable[[PRNGKeyArray], Array] = eqx.field(static=True)
+
+    def draw(self, key: PRNGKeyArray) -> Float[Array, "m inputs"]:
+        """The function's points."""
+        return self.function(key)
+
+
+Measurement = FixedSet | PoolDraw | Fresh
+
+
+def fixed(points: Any) -> FixedSet:
+    """A fixed set, such as a grid or all training inputs.
+
+    Example:
+        >>> fixed([[0.0], [1.0]]).draw(jax.random.key(0)).shape
+        (2, 1)
+    """
+    return FixedSet(_checks.matrix(points, "measurement points"))
+
+
+def subset(points: Any, size: int) -> Measurement:
+    """`size` of the given points at every step; all of them, fixed, when there are no more than that.
+
+    Example:
+        >>> subset(np.arange(60.0), 40).draw(jax.random.key(0)).shape
+        (40, 1)
+    """
+    pool = _checks.matrix(points, "measurement points")
+    size = _checks.count(size, "size")
+    return FixedSet(pool) if size >= len(pool) else PoolDraw(pool, size)
+
+
+def box(low: Any, high: Any, size: int) -> Fresh:
+    """`size` points uniform in the box low <= x <= high, one bound per feature, new at every step.
+
+    Example:
+        >>> box([-1.0, 0.0], [1.0, 1.0], 5).draw(jax.random.key(0)).shape
+        (5, 2)
+    """
+    low, high = (np.atleast_1d(np.asarray(bound, dtype=np.float32)) for bound in (low, high))
+    size = _checks.count(size, "size")
+    if low.shape != high.shape or low.ndim != 1:
+        raise ValueError(f"a box needs one low and one high bound per feature, got {low.shape} and {high.shape}")
+    if not (np.isfinite(low).all() and np.isfinite(high).all() and (low <= high).all()):
+        raise ValueError(f"a box needs finite bounds with low <= high, got low={low}, high={high}")
+    return Fresh(lambda key: jax.random.uniform(key, (size, len(low)), minval=low, maxval=high))
+
+
+def union(*parts: Measurement) -> Measurement:
+    """All points of several measurements; fixed when all of them are.
+
+    Example:
+        >>> union(fixed([[0.0]]), box(-1.0, 1.0, 3)).draw(jax.random.key(0)).shape
+        (4, 1)
+    """
+    if not parts:
+        raise ValueError("a union needs at least one part")
+    features = [jax.eval_shape(part.draw, jax.random.key(0)).shape[1:] for part in parts]
+    if len(set(features)) > 1:
+        raise ValueError(f"the parts of a union differ in their features: {', '.join(map(str, features))}")
+    if all(isinstance(part, FixedSet) for part in parts):
+        return FixedSet(np.concatenate([part.points for part in parts]))
+
+    def draw(key: PRNGKeyArray) -> Array:
+        keys = jax.random.split(key, len(parts))
+        return jnp.concatenate([part.draw(part_key) for part, part_key in zip(parts, keys, strict=True)])
+
+    return Fresh(draw)
+
+
+def draw_rows(key: PRNGKeyArray, total: int, size: int) -> Int[Array, " size"]:
+    """Indices of `size` of `total` rows, each row equally likely.
+
+    Without replacement where that is cheap; where size is far below total, repeats are rare, the mean is the
+    same, and a sort of all rows would cost more than the gradient.
+    """
+    if size > total // 10:
+        return jnp.argsort(jax.random.bits(key, (total,)))[:size]
+    return jax.random.randint(key, (size,), 0, total)

@@ -1,0 +1,158 @@
+"""Scores of a prediction on held-out targets, one float each.
+
+Regression scores are in the units of the targets of the prediction (call `rescaled` first for others);
+log densities and entropies are in nats. Lower is better except for `accuracy`, `auroc` and, up to its level,
+`coverage`.
+
+>>> import numpy as np
+>>> from fsgmcmc.predictions import GaussianPrediction
+>>> summary(GaussianPrediction(np.zeros((1, 4, 1)), noise=1.0), y=[-1.0, 1.0, -1.0, 1.0])["rmse"]
+1.0
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fsgmcmc.predictions import CategoricalPrediction, Prediction, RegressionPrediction
+
+
+def rmse(prediction: RegressionPrediction, y: ArrayLike) -> float:
+    """Root mean squared error of the predictive mean, over rows and outputs; target units.
+
+    >>> from fsgmcmc.predictions import MomentPrediction
+    >>> rmse(MomentPrediction(np.zeros((2, 1)), np.ones((2, 1)), np.ones((2, 1))), [2.0, -2.0])
+    2.0
+    """
+    return float(np.sqrt(np.mean(np.square(prediction.targets(y) - prediction.mean))))
+
+
+def nll(prediction: Prediction, y: ArrayLike) -> float:
+    """Mean over rows of −log p(y), p the mixture over draws; nats a row, joint over outputs.
+
+    >>> from fsgmcmc.predictions import CategoricalPrediction
+    >>> round(nll(CategoricalPrediction(np.zeros((5, 1, 2))), [1]), 4)  # log 2
+    0.6931
+    """
+    return float(-np.mean(prediction.log_prob(y)))
+
+
+def nll_moment(prediction: RegressionPrediction, y: ArrayLike) -> float:
+    """Mean over rows of −log p(y), p one Gaussian with the predictive mean and std; nats a row.
+
+    Many papers report this one; it is not below `nll` on average when the mixture is the truth.
+
+    >>> from fsgmcmc.predictions import GaussianPrediction
+    >>> round(
+    ...     nll_moment(GaussianPrediction(np.array([[[-1.0]], [[1.0]]]), noise=1.0), [0.0]), 4
+    ... )  # log sqrt(2π · 2)
+    1.2655
+    """
+    return float(-np.mean(prediction.log_prob_moment(y)))
+
+
+def crps(prediction: RegressionPrediction, y: ArrayLike) -> float:
+    """Continuous ranked probability score, mean over rows and outputs; target units.
+
+    >>> from fsgmcmc.predictions import GaussianPrediction
+    >>> round(crps(GaussianPrediction(np.zeros((1, 1, 1)), noise=1.0), [0.0]), 4)  # (√2 − 1) / √π
+    0.2337
+    """
+    return float(np.mean(prediction.crps(y)))
+
+
+def coverage(prediction: RegressionPrediction, y: ArrayLike, level: float) -> float:
+    """Fraction of targets inside the central interval of probability `level`; `level` when calibrated.
+
+    >>> from fsgmcmc.predictions import GaussianPrediction
+    >>> coverage(GaussianPrediction(np.zeros((1, 4, 1)), noise=1.0), [-3.0, -1.0, 1.0, 1.5], level=0.9)
+    0.75
+    """
+    # y lies between two quantiles exactly when F(y) lies between their levels; no quantile has to be found.
+    return float(np.mean(np.abs(prediction.cdf(y) - 0.5) <= level / 2))
+
+
+def width(prediction: RegressionPrediction, level: float) -> float:
+    """Mean width of the central interval of probability `level`; target units.
+
+    >>> from fsgmcmc.predictions import GaussianPrediction
+    >>> round(width(GaussianPrediction(np.zeros((1, 1, 1)), noise=1.0), level=0.9), 3)  # 2 · 1.645
+    3.29
+    """
+    lower, upper = prediction.interval(level)
+    return float(np.mean(upper - lower))
+
+
+def accuracy(prediction: CategoricalPrediction, y: ArrayLike) -> float:
+    """Fraction of rows whose most probable class is the label.
+
+    >>> from fsgmcmc.predictions import CategoricalPrediction
+    >>> accuracy(CategoricalPrediction(np.array([[[0.0, 1.0], [0.0, 1.0]]])), [1, 0])
+    0.5
+    """
+    return float(np.mean(prediction.labels == prediction.targets(y)))
+
+
+def ece(prediction: CategoricalPrediction, y: ArrayLike, bins: int = 15) -> float:
+    """Expected calibration error of the top label: Σ_b (n_b / n) |accuracy_b − confidence_b|.
+
+    Rows are binned by the probability of their top label, in `bins` bins of equal width on (0, 1].
+
+    >>> from fsgmcmc.predictions import CategoricalPrediction
+    >>> ece(CategoricalPrediction(np.zeros((1, 4, 2))), [0, 0, 0, 1])  # says ½, is right on ¾
+    0.25
+    """
+    confidence = prediction.probabilities.max(axis=1)
+    correct = prediction.labels == prediction.targets(y)
+    # Softmax probabilities can sum to 1 + 1e-16: the top bin takes them too.
+    bin_of_row = np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)
+    return float(np.abs(np.bincount(bin_of_row, weights=correct - confidence)).sum() / len(correct))
+
+
+def brier(prediction: CategoricalPrediction, y: ArrayLike) -> float:
+    """Brier score: Σ_c (p_c − 1[y = c])², mean over rows; 0 to 2.
+
+    >>> from fsgmcmc.predictions import CategoricalPrediction
+    >>> brier(CategoricalPrediction(np.zeros((1, 1, 2))), [0])
+    0.5
+    """
+    truth = np.eye(prediction.probabilities.shape[1])[prediction.targets(y)]
+    return float(np.mean(np.square(prediction.probabilities - truth).sum(axis=1)))
+
+
+def auroc(scores_in: ArrayLike, scores_out: ArrayLike) -> float:
+    """Probability that a foreign point scores above a familiar one, ties counting half.
+
+    Scores are uncertainties (`epistemic`, `entropy`, ...): `scores_in` of points like the training data,
+    `scores_out` of foreign ones.
+
+    >>> auroc(scores_in=[0.1, 0.2], scores_out=[0.2, 0.3])
+    0.875
+    """
+    from sklearn.metrics import roc_auc_score
+
+    inside, outside = np.ravel(scores_in), np.ravel(scores_out)
+    if not (inside.size and outside.size):
+        raise ValueError(f"auroc needs scores of both kinds, got {inside.size} in and {outside.size} out")
+    foreign = np.repeat([0, 1], [inside.size, outside.size])
+    return float(roc_auc_score(foreign, np.concatenate([inside, outside])))
+
+
+def summary(prediction: Prediction, y: ArrayLike) -> dict[str, float]:
+    """The scores of a table row, by name: those of regression or of classification.
+
+    >>> from fsgmcmc.predictions import CategoricalPrediction
+    >>> sorted(summary(CategoricalPrediction(np.zeros((1, 2, 2))), [0, 1]))
+    ['accuracy', 'brier', 'ece', 'nll']
+    """
+    if isinstance(prediction, CategoricalPrediction):
+        return {score.__name__: score(prediction, y) for score in (accuracy, nll, ece, brier)}
+    return {
+        "rmse": rmse(prediction, y),
+        "nll": nll(prediction, y),
+        "nll_moment": nll_moment(prediction, y),
+        "crps": crps(prediction, y),
+        "coverage_50": coverage(prediction, y, 0.5),
+        "coverage_90": coverage(prediction, y, 0.9),
+        "coverage_95": coverage(prediction, y, 0.95),
+        "width_90": width(prediction, 0.9),
+    }

@@ -1,0 +1,294 @@
+"""The posterior as a potential U(w) with a stochastic gradient.
+
+    U(w) = −(N/n) Σ_{i in batch} log p(y_i | f(x_i; w)) + ½ Σ_c (F_c − m_c)ᵀ (K_c + δI)⁻¹ (F_c − m_c)
+           + ½ Σ_j λ_j w_j²,        F = f(X_M; w)
+
+The likelihood carries N/n, the priors no factor. What is sampled is exp(−U(w)) dw. In function space the middle
+term is the prior and the last one is weak; in parameter space there is no middle term. The gradient in w is one
+vector-Jacobian product of the network over the minibatch and the measurement points together.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray, Shaped
+
+from fsgmcmc import _checks
+from fsgmcmc._ravel import Ravel
+from fsgmcmc.likelihoods import Categorical, Gaussian
+from fsgmcmc.measurement import Measurement, draw_rows, fixed, subset
+from fsgmcmc.networks import Network, as_network
+from fsgmcmc.priors.base import Prior, parts
+from fsgmcmc.priors.functional import BoundPrior, FixedPrior, Functional
+from fsgmcmc.priors.gaussian_process import GaussianProcess
+from fsgmcmc.priors.weights import GaussianWeights, weak_weights
+
+# Up to this many training points are all measured, in a fixed set; of more, so many are redrawn at every step.
+LARGEST_FIXED_SET = 1000
+REDRAWN_POINTS = 200
+
+
+class Position(NamedTuple):
+    """What the vector w holds: the network's parameters and the likelihood's own."""
+
+    network: Any
+    likelihood: Any
+
+
+class Posterior(eqx.Module):
+    """U(w) for a network, a likelihood, priors and data; built by `function_space` or `parameter_space`.
+
+    Everything that changes from one data set to the next is an array in it, everything else is static: the
+    same program serves all posteriors of the same shape.
+    """
+
+    network: Network = eqx.field(static=True)
+    ravel: Ravel = eqx.field(static=True)
+    batch_size: int | None = eqx.field(static=True)
+    shares_points: bool = eqx.field(static=True)
+    likelihood: Gaussian | Categorical
+    functional: tuple[BoundPrior, ...]
+    precision: Float[Array, " k"]
+    x: Float[Array, "rows *features"]
+    y: Shaped[Array, "rows *outputs"]
+
+    def init(self, key: PRNGKeyArray) -> Float[Array, " k"]:
+        """A start: the network's own initialisation."""
+        inputs, outputs = self.x.shape[-1], self.likelihood.outputs(self.y)
+        return self.ravel.ravel(Position(self.network.init(key, inputs, outputs), self.likelihood.init()))
+
+    def position(self, w: Any) -> Position:
+        """The parameters in the vector w (..., k)."""
+        return self.ravel.unravel(w)
+
+    def network_mask(self) -> Float[Array, " k"]:
+        """One for the network's parameters, zero for the likelihood's own."""
+        ones = jax.tree.map(jnp.ones_like, self.position(self.precision).network)
+        return self.ravel.ravel(Position(ones, jax.tree.map(jnp.zeros_like, self.likelihood.init())))
+
+    @property
+    def size(self) -> int:
+        """k, the number of sampled parameters."""
+        return self.ravel.size
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether U is the same for every key: full batch and fixed measurement points."""
+        return self.batch_size is None and all(isinstance(prior, FixedPrior) for prior in self.functional)
+
+    def potential(
+        self, key: PRNGKeyArray, w: Float[Array, " k"]
+    ) -> tuple[Float[Array, ""], Float[Array, " k"]]:
+        """Ũ(w) and its gradient; the key draws the minibatch and the measurement points."""
+        outputs, output_energy = self._stages(key)
+        params, own = self.position(w)
+        values, pull_back = jax.vjp(outputs, params)
+        energy, (cotangent, own_gradient) = jax.value_and_grad(output_energy)((values, own))
+        gradient = self.ravel.ravel(Position(*pull_back(cotangent), own_gradient))
+        return energy + 0.5 * jnp.sum(self.precision * w * w), gradient + self.precision * w
+
+    def energy(self, key: PRNGKeyArray, w: Float[Array, " k"]) -> Float[Array, ""]:
+        """Ũ(w) alone, in a form that can be differentiated in any way."""
+        outputs, output_energy = self._stages(key)
+        params, own = self.position(w)
+        return output_energy((outputs(params), own)) + 0.5 * jnp.sum(self.precision * w * w)
+
+    def curvature(
+        self, key: PRNGKeyArray, w: Float[Array, " k"], v: Float[Array, " k"]
+    ) -> Float[Array, " k"]:
+        """The Gauss-Newton matrix of Ũ times v: Jᵀ (∇²_f U) J v, with the network's own curvature left out."""
+        outputs, output_energy = self._stages(key)
+        (params, own), (params_v, own_v) = self.position(w), self.position(v)
+        values, values_v = jax.jvp(outputs, (params,), (params_v,))
+        _, pull_back = jax.vjp(outputs, params)
+        _, (cotangent, own_product) = jax.jvp(
+            jax.grad(output_energy), ((values, own),), ((values_v, own_v),)
+        )
+        return self.ravel.ravel(Position(*pull_back(cotangent), own_product)) + self.precision * v
+
+    def _stages(self, key: PRNGKeyArray) -> tuple[Callable, Callable]:
+        """U as two stages: parameters to function values, and function values to energy."""
+        batch_key, *prior_keys = jax.random.split(key, 1 + len(self.functional))
+        x, y, likelihood = self._batch(batch_key)
+        drawn = [prior.draw(prior_key) for prior, prior_key in zip(self.functional, prior_keys, strict=True)]
+        on_network = [prior.function is None for prior in self.functional]
+        likelihood_scale = len(self.x) / len(x)
+
+        def outputs(params: Any) -> tuple[Array, list[Array]]:
+            extra = [] if self.shares_points else [d[0] for d, on in zip(drawn, on_network, strict=True) if on]
+            values = self.network.apply(params, jnp.concatenate([x, *extra]))
+            other = [
+                prior.function(params, points)
+                for prior, (points, _) in zip(self.functional, drawn, strict=True)
+                if prior.function is not None
+            ]
+            return values, other
+
+        def output_energy(stage: tuple[tuple[Array, list[Array]], Any]) -> Array:
+            (values, other), own = stage
+            batch_values, rest, other = values[: len(x)], values[len(x) :], list(other)
+            energy = -likelihood_scale * jnp.sum(likelihood.log_prob(own, batch_values, y))
+            energy -= likelihood.log_prior(own)
+            for prior, (points, factor), on in zip(self.functional, drawn, on_network, strict=True):
+                if not on:
+                    measured = other.pop(0)
+                elif self.shares_points:
+                    measured = batch_values
+                else:
+                    measured, rest = rest[: len(points)], rest[len(points) :]
+                energy += prior.energy(factor, measured)
+            return energy
+
+        return outputs, output_energy
+
+    def _batch(self, key: PRNGKeyArray) -> tuple[Array, Array, Gaussian | Categorical]:
+        if self.batch_size is None:
+            return self.x, self.y, self.likelihood
+        rows = draw_rows(key, len(self.x), self.batch_size)
+        return self.x[rows], self.y[rows], self.likelihood.rows(rows)
+
+
+def function_space(
+    network: Any,
+    x: Any,
+    y: Any,
+    *,
+    prior: Prior,
+    likelihood: Gaussian | Categorical,
+    measurement: Measurement | None = None,
+    batch_size: int | None = None,
+    weight_prior: GaussianWeights | None = weak_weights(),  # noqa: B008 (immutable)
+) -> Posterior:
+    """The posterior whose prior is a Gaussian process on the function the network computes.
+
+    With a functional prior alone the law of the weights is improper: units that no measurement point feels are
+    free to drift. A weak Gaussian on the weights is therefore part of the model unless `weight_prior=None`.
+
+    Args:
+        network: An `MLP`, an Equinox module or a `(params, apply)` pair.
+        x: Inputs (rows, features).
+        y: Targets (rows,) or (rows, outputs); labels for a categorical likelihood.
+        prior: A `GaussianProcess`, a `Functional`, or a sum of priors.
+        likelihood: `Gaussian` or `Categorical`.
+        measurement: Where a bare `GaussianProcess` is evaluated. By default the training inputs: all of them up
+            to 1000 rows, 200 redrawn at every step beyond.
+        batch_size: Rows of the likelihood in each gradient; None uses all.
+        weight_prior: The weak prior on the weights, or None.
+
+    Example:
+        >>> from fsgmcmc import MLP, Gaussian, GaussianProcess, rbf
+        >>> x = np.linspace(-1, 1, 20)
+        >>> posterior = function_space(
+        ...     MLP((10,)), x, np.sin(x), prior=GaussianProcess(rbf(0.5)), likelihood=Gaussian(0.1)
+        ... )
+        >>> posterior.size
+        31
+    """
+    x, y, network = _data(x, y, likelihood, network)
+    terms = parts(prior)
+    if weight_prior is not None and not any(isinstance(term, GaussianWeights) for term in terms):
+        terms = (*terms, weight_prior)
+    if measurement is None:
+        measurement = fixed(x) if len(x) <= LARGEST_FIXED_SET else subset(x, REDRAWN_POINTS)
+    functional = tuple(
+        Functional(term, measurement) if isinstance(term, GaussianProcess) else term
+        for term in terms
+        if isinstance(term, GaussianProcess | Functional)
+    )
+    if not functional:
+        raise ValueError("function_space needs a functional prior, such as GaussianProcess(rbf())")
+    weights = tuple(term for term in terms if isinstance(term, GaussianWeights))
+    return _build(network, x, y, likelihood, functional, weights, batch_size)
+
+
+def parameter_space(
+    network: Any,
+    x: Any,
+    y: Any,
+    *,
+    likelihood: Gaussian | Categorical,
+    prior: GaussianWeights = GaussianWeights(),  # noqa: B008 (immutable)
+    batch_size: int | None = None,
+) -> Posterior:
+    """The ordinary posterior of a Bayesian neural network: a Gaussian prior on its weights.
+
+    Arguments are those of `function_space`.
+    """
+    if not isinstance(prior, GaussianWeights):
+        raise TypeError(f"parameter_space takes a GaussianWeights prior, not {type(prior).__name__}")
+    x, y, network = _data(x, y, likelihood, network)
+    return _build(network, x, y, likelihood, (), (prior,), batch_size)
+
+
+def _data(x: Any, y: Any, likelihood: Any, network: Any) -> tuple[np.ndarray, np.ndarray, Network]:
+    x, y = _checks.matrix(x, "x"), likelihood.targets(y)
+    _checks.same_length(x, y)
+    return x, y, as_network(network)
+
+
+def _build(
+    network: Network,
+    x: np.ndarray,
+    y: np.ndarray,
+    likelihood: Gaussian | Categorical,
+    functional: tuple[Functional, ...],
+    weights: tuple[GaussianWeights, ...],
+    batch_size: int | None,
+) -> Posterior:
+    if batch_size is not None:
+        batch_size = _checks.count(batch_size, "batch_size")
+        batch_size = None if batch_size >= len(x) else batch_size
+    outputs = likelihood.outputs(y)
+    params = jax.eval_shape(lambda key: network.init(key, x.shape[-1], outputs), jax.random.key(0))
+    _check_outputs(network, params, x, outputs)
+    for prior in functional:
+        _check_points(prior, x, outputs)
+    own = likelihood.init()
+    ravel = Ravel.of(Position(params, own))
+    precision = jnp.zeros(ravel.size, jnp.float32)
+    for prior in weights:
+        free = jax.tree.map(jnp.zeros_like, own)
+        precision += ravel.ravel(Position(prior.precision(network, params), free))
+    bound = tuple(prior.bind() for prior in functional)
+    shares_points = (
+        batch_size is None
+        and len(bound) == 1
+        and isinstance(bound[0], FixedPrior)
+        and bound[0].function is None
+        and np.array_equal(bound[0].points, x)
+    )
+    return Posterior(
+        network=network,
+        ravel=ravel,
+        batch_size=batch_size,
+        shares_points=shares_points,
+        likelihood=likelihood,
+        functional=bound,
+        precision=precision,
+        x=jnp.asarray(x),
+        y=jnp.asarray(y),
+    )
+
+
+def _check_outputs(network: Network, params: Any, x: np.ndarray, outputs: int) -> None:
+    try:
+        shape = jax.eval_shape(network.apply, params, jax.ShapeDtypeStruct(x[:2].shape, np.float32)).shape
+    except TypeError as error:
+        raise ValueError(f"the network cannot be applied to inputs of shape {x.shape}: {error}") from error
+    if shape != (len(x[:2]), outputs):
+        raise ValueError(
+            f"the network gives values of shape {shape} for {len(x[:2])} rows; "
+            f"the likelihood needs ({len(x[:2])}, {outputs})"
+        )
+
+
+def _check_points(prior: Functional, x: np.ndarray, outputs: int) -> None:
+    shape = jax.eval_shape(prior.measurement.draw, jax.random.key(0)).shape
+    if prior.function is None and shape[1:] != x.shape[1:]:
+        raise ValueError(f"measurement points have {shape[1:]} features but x has {x.shape[1:]}")
+    if prior.function is None:
+        prior.process.check_outputs(outputs)

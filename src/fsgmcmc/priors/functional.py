@@ -1,0 +1,135 @@
+"""A Gaussian process evaluated at measurement points.
+
+    −log p(F) = ½ Σ_c ‖R_c (F_c − m_c)‖² + const,    R_cᵀ R_c = (K_c + δI)⁻¹,    F = f(X_M; w)
+
+`Functional` names the process, the points and the function of the parameters that it governs; `bind` prepares
+it for a loop. Fixed points are whitened once, in float64; redrawn ones are factorised at every step in float32,
+which a relative nugget of 1e-3 carries with ease.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from fsgmcmc.measurement import FixedSet, Measurement, PoolDraw
+from fsgmcmc.priors.base import Prior
+from fsgmcmc.priors.gaussian_process import GaussianProcess
+
+# A float32 Cholesky factor of a smooth kernel breaks down a little below this relative nugget.
+SMALLEST_REDRAWN_NUGGET = 1e-4
+# The covariance of a pool up to this size is computed once and indexed; beyond, it would fill the memory.
+LARGEST_POOL = 2000
+
+
+class Functional(Prior):
+    """A Gaussian-process prior at measurement points, on the network or on another function of its parameters.
+
+    Args:
+        process: The law of the function.
+        measurement: Where it is evaluated.
+        function: `function(params, x) -> (m, outputs)`; None is the network itself.
+    """
+
+    process: GaussianProcess
+    measurement: Measurement
+    function: Callable[[Any, Array], Array] | None = eqx.field(static=True, default=None)
+
+    def bind(self) -> "BoundPrior":
+        """The form in which a potential evaluates it."""
+        if isinstance(self.measurement, FixedSet):
+            whitening = self.process.whitening(self.measurement.points)
+            points = jnp.asarray(self.measurement.points)
+            return FixedPrior(self.function, _mean(self.process), points, _float32(whitening))
+        if self.process.nugget < SMALLEST_REDRAWN_NUGGET:
+            raise ValueError(
+                f"a nugget of {self.process.nugget:g} is too small for measurement points redrawn in float32; "
+                f"use at least {SMALLEST_REDRAWN_NUGGET:g} (1e-3 is a good value) or a fixed set of points"
+            )
+        if isinstance(self.measurement, PoolDraw) and len(self.measurement.pool) <= LARGEST_POOL:
+            with jax.enable_x64(True):
+                covariance = np.asarray(self.process.covariance(jnp.asarray(self.measurement.pool, jnp.float64)))
+            return PooledPrior(self.function, _mean(self.process), self.measurement, _float32(covariance))
+        return RedrawnPrior(self.function, _mean(self.process), self.measurement, _leaves_float32(self.process))
+
+
+class BoundPrior(eqx.Module):
+    """A functional prior inside a potential: draw points and their factor, then price function values."""
+
+    function: Callable[[Any, Array], Array] | None = eqx.field(static=True)
+    mean: Float[Array, "..."]
+
+    def draw(self, key: PRNGKeyArray) -> tuple[Float[Array, "m inputs"], Float[Array, "*c m m"]]:
+        """Measurement points and the factor that whitens function values there."""
+        raise TypeError("draw belongs to the concrete kinds of bound priors")
+
+    def whiten(self, factor: Float[Array, "*c m m"], residual: Float[Array, "m c"]) -> Float[Array, "m c"]:
+        """R (F − m), with R = L⁻¹ and L the Cholesky factor drawn."""
+        solve = jax.scipy.linalg.solve_triangular
+        if factor.ndim == 2:
+            return solve(factor, residual, lower=True)
+        return jax.vmap(lambda lower, column: solve(lower, column, lower=True), (0, 1), 1)(factor, residual)
+
+    def energy(self, factor: Float[Array, "*c m m"], values: Float[Array, "m c"]) -> Float[Array, ""]:
+        """−log p(values) up to a constant."""
+        return 0.5 * jnp.sum(jnp.square(self.whiten(factor, values - self.mean)))
+
+
+class FixedPrior(BoundPrior):
+    """Fixed points: R itself is at hand, and applying it is one matrix product."""
+
+    points: Float[Array, "m inputs"]
+    whitening: Float[Array, "*c m m"]
+
+    def draw(self, key: PRNGKeyArray) -> tuple[Float[Array, "m inputs"], Float[Array, "*c m m"]]:
+        """The fixed points."""
+        del key
+        return self.points, self.whitening
+
+    def whiten(self, factor: Float[Array, "*c m m"], residual: Float[Array, "m c"]) -> Float[Array, "m c"]:
+        """R (F − m) with R given."""
+        if factor.ndim == 2:
+            return factor @ residual
+        return jnp.einsum("cmn,nc->mc", factor, residual)
+
+
+class PooledPrior(BoundPrior):
+    """Points of a small pool: the covariance of the pool is at hand, its drawn block is factorised."""
+
+    measurement: PoolDraw
+    covariance: Float[Array, "*c p p"]
+
+    def draw(self, key: PRNGKeyArray) -> tuple[Float[Array, "m inputs"], Float[Array, "*c m m"]]:
+        """Some points of the pool and the Cholesky factor of their covariance."""
+        rows = self.measurement.indices(key)
+        block = self.covariance[..., rows[:, None], rows[None, :]]
+        return jnp.asarray(self.measurement.pool)[rows], jnp.linalg.cholesky(block)
+
+
+class RedrawnPrior(BoundPrior):
+    """Points from a continuum or a large pool: covariance and factor are new at every step."""
+
+    measurement: Measurement
+    process: GaussianProcess
+
+    def draw(self, key: PRNGKeyArray) -> tuple[Float[Array, "m inputs"], Float[Array, "*c m m"]]:
+        """New points and the Cholesky factor of their covariance."""
+        points = self.measurement.draw(key)
+        return points, jnp.linalg.cholesky(self.process.covariance(points))
+
+
+def _mean(process: GaussianProcess) -> Float[Array, "..."]:
+    return jnp.asarray(process.mean, dtype=jnp.float32)
+
+
+def _float32(matrix: np.ndarray) -> Float[Array, "*c m m"]:
+    return jnp.asarray(matrix, dtype=jnp.float32)
+
+
+def _leaves_float32(process: GaussianProcess) -> GaussianProcess:
+    # Arrays, not Python floats, so that other hyperparameters do not mean another compilation.
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=jnp.float32), process)

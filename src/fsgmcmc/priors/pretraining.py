@@ -1,0 +1,302 @@
+"""Hyperparameters of a Gaussian process by marginal likelihood.
+
+    maximise  log N(y; m, C),    C = K(θ) + σ² I,    in θ, m and σ
+
+    ∂/∂C = ½ (α αᵀ − C⁻¹),    ∂/∂(y − m) = −α,    α = C⁻¹ (y − m)
+
+by L-BFGS in float64 from several starts, positive hyperparameters as logarithms. The marginal likelihood of few data
+has several modes, and one of them explains everything by noise: hence the starts and the warning.
+"""
+
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from numpy.typing import ArrayLike
+from scipy.optimize import minimize
+from scipy.spatial.distance import pdist
+
+from fsgmcmc import _checks
+from fsgmcmc.priors.gaussian_process import GaussianProcess, by_output, check_data, gaussian, in_float64, observed
+from fsgmcmc.priors.kernels import evaluate, is_hyperparameter
+
+# Fields of kernels that are measured in units of x, and the one that is measured in units of y².
+LENGTHS = ("scale", "factor", "period")
+VARIANCE = "value"
+# Lengthscales start between this many median distances and one, times log-normal factors of this log-sd.
+SHORTEST_START = 0.1
+START_SPREAD = 0.5
+# Noise sd, in units of the sd of y: where it starts, where it must stop, and where it leaves nothing to explain.
+NOISE_START = 0.3
+NOISE_FLOOR = 1e-3
+NOISE_ALONE = 0.98
+# Fewer rows than this say nothing about noise; shared variance below this fraction of the total is no signal.
+FEW_ROWS = 10
+NEGLIGIBLE = 1e-3
+# With more rows than this the starts are compared on so many of them, and only the best sees all.
+SCREENING_ROWS = 256
+SIGNAL_STEPS = 10
+# How far a logarithm may move beyond all of its starts.
+REACH = np.log(1e4)
+NEAR = np.log(10.0)
+# What the optimiser is told where the covariance has no factor.
+FAILURE = 1e25
+
+
+class Pretrained(NamedTuple):
+    """What `pretrain` found.
+
+    - `prior`: the Gaussian process with fitted kernel and mean.
+    - `noise`: standard deviation of the observations, fitted or as given.
+    - `evidence`: log marginal likelihood of the rows used.
+    - `trace`: the evidence after each iteration of the best start.
+    """
+
+    prior: GaussianProcess
+    noise: float | np.ndarray
+    evidence: float
+    trace: Float[np.ndarray, " iterations"]
+
+
+class _Model(NamedTuple):
+    kernel: Any
+    mean: Any
+    noise: Any
+
+
+def pretrain(
+    prior: GaussianProcess,
+    x: ArrayLike,
+    y: ArrayLike,
+    epochs: int = 100,
+    *,
+    noise: ArrayLike | None = None,
+    learn_mean: bool = True,
+    starts: int = 4,
+    max_points: int = 1000,
+    seed: int = 0,
+) -> Pretrained:
+    """Fit kernel, mean and noise to data.
+
+    Args:
+        prior: The first start. Floats in its kernel are fitted, whole numbers belong to the form of the kernel.
+        x: Points, (N, d).
+        y: Targets, (N,) or (N, outputs).
+        epochs: Most iterations of L-BFGS from each start, over all rows used; 0 returns the first start.
+        noise: Known standard deviations: one number, (N,) or (N, outputs). None fits one number.
+        learn_mean: Whether the constant mean of each output is fitted.
+        starts: How many; those after the first follow the scales of x and y.
+        max_points: Most rows used, drawn from all.
+        seed: Of the starts and of the rows.
+
+    >>> from fsgmcmc.priors.kernels import rbf
+    >>> x = np.linspace(0, 10, 50)[:, None]
+    >>> fit = pretrain(GaussianProcess(rbf()), x, np.sin(x), noise=0.1)
+    >>> fit.evidence > GaussianProcess(rbf()).evidence(x, np.sin(x), noise=0.1)
+    True
+    """
+    x, y, known = check_data(x, y, 1.0 if noise is None else noise)
+    prior.check_outputs(y.shape[1])
+    epochs = _checks.count(epochs, "epochs", least=0)
+    starts = _checks.count(starts, "starts") if epochs else 1
+    rng = np.random.default_rng(seed)
+    rows = rng.permutation(len(x))[: _checks.count(max_points, "max_points")]
+    x, y, used_noise = x[rows], y[rows], known[rows] if known.ndim else known
+
+    sd = float(np.sqrt(y.var(axis=0).mean()))
+    constant = sd <= np.finfo(np.float32).eps * np.abs(y).max()
+    unit = 1.0 if constant else sd
+    mean = np.broadcast_to(np.asarray(prior.mean, np.float64), y.shape[1]) if learn_mean else prior.mean
+    first = _Model(prior.kernel, mean, NOISE_START * unit if noise is None else used_noise)
+    spec = _Model(jax.tree.map(is_hyperparameter, prior.kernel), learn_mean, noise is None)
+    fitted, fixed = eqx.partition(first, spec)
+    space = _Space(fitted, fixed, unit)
+    begins = _starts(space, x[:SCREENING_ROWS], y.mean(axis=0) / unit, unit, starts, rng)
+    bounds = space.bounds(begins, unit)
+
+    def climb(rows: int, begins: np.ndarray, epochs: int) -> _Climb:
+        loss = partial(_loss_of_vector, space, x[:rows], y[:rows])
+        return max((_climb(loss, begin, bounds, epochs) for begin in begins), key=lambda climb: climb.evidence)
+
+    if len(x) > SCREENING_ROWS and epochs:
+        screened = climb(SCREENING_ROWS, begins, epochs).place
+        # What few rows call irrelevant has a gradient of zero: it is brought back to where all rows can decide.
+        screened = np.clip(screened, begins.min(axis=0) - NEAR, begins.max(axis=0) + NEAR)
+        begins = climb(len(x), np.stack([begins[0], screened]), epochs=0).place[None]
+    best = climb(len(x), begins, epochs)
+    if best.evidence <= -FAILURE:
+        raise ValueError("the marginal likelihood is not finite at any start: check the kernel and the scale of x")
+    found = space.model(best.place)
+    if not constant and len(x) >= FEW_ROWS and _noise_alone(found, x, sd if noise is None else np.inf):
+        warnings.warn(
+            "the fitted Gaussian process explains the data by noise alone: try more starts, another kernel, or "
+            "noise=... if it is known",
+            UserWarning,
+            stacklevel=2,
+        )
+    mean = float(found.mean[0]) if learn_mean and y.shape[1] == 1 else found.mean
+    fitted_noise = found.noise if noise is None else known if known.ndim else float(known)
+    return Pretrained(GaussianProcess(found.kernel, mean, prior.nugget), fitted_noise, best.evidence, best.trace)
+
+
+class _Space:
+    """The fitted values as a vector: logarithms of those that start positive, the mean in units of the sd of y."""
+
+    def __init__(self, fitted: _Model, fixed: _Model, unit: float) -> None:
+        paths, self.structure = jax.tree.flatten_with_path(fitted)
+        if not paths:
+            raise ValueError("nothing to fit: the kernel has no floats, and mean and noise are given")
+        leaves = [np.asarray(leaf, dtype=np.float64) for _, leaf in paths]
+        self.fixed = fixed
+        self.shapes = [leaf.shape for leaf in leaves]
+        self.names = [_name(path) for path, _ in paths]
+        self.logs = tuple(
+            name != "mean" and bool((leaf > 0).all()) for name, leaf in zip(self.names, leaves, strict=True)
+        )
+        self.units = self.vector([unit if name == "mean" else 1.0 for name in self.names])
+        pairs = zip(leaves, self.logs, strict=True)
+        self.first = self.vector([np.log(leaf) if log else leaf for leaf, log in pairs]) / self.units
+
+    def vector(self, values: list[Any]) -> np.ndarray:
+        """One value a leaf, broadcast to its shape, as a vector."""
+        pairs = zip(values, self.shapes, strict=True)
+        return np.concatenate([np.broadcast_to(value, shape).ravel() for value, shape in pairs])
+
+    def theta(self, z: np.ndarray) -> _Model:
+        """The vector in the shape of the model, still with logarithms."""
+        ends = np.cumsum([np.prod(shape, dtype=int) for shape in self.shapes])[:-1]
+        pieces = zip(np.split(z * self.units, ends), self.shapes, strict=True)
+        return jax.tree.unflatten(self.structure, [piece.reshape(shape) for piece, shape in pieces])
+
+    def model(self, z: np.ndarray) -> _Model:
+        """The model at z, its leaves Python floats and NumPy arrays."""
+        pairs = zip(jax.tree.leaves(self.theta(z)), self.logs, strict=True)
+        values = [np.exp(leaf) if log else leaf for leaf, log in pairs]
+        numbers = [value if value.ndim else float(value) for value in values]
+        return eqx.combine(jax.tree.unflatten(self.structure, numbers), self.fixed)
+
+    def bounds(self, begins: np.ndarray, unit: float) -> list[tuple[float, float]]:
+        """A finite range for logarithms, around all starts; the noise has a floor."""
+        reach = self.vector([REACH if log else np.inf for log in self.logs])
+        floor = self.vector([np.log(NOISE_FLOOR * unit) if name == "noise" else -np.inf for name in self.names])
+        lower = np.maximum(begins.min(axis=0) - reach, floor)
+        return list(zip(lower, begins.max(axis=0) + reach, strict=True))
+
+
+def _name(path: tuple[Any, ...]) -> str:
+    name = getattr(path[-1], "name", "")
+    return name if len(path) == 1 or name in (*LENGTHS, VARIANCE) else "other"
+
+
+def _starts(
+    space: _Space, x: np.ndarray, mean: np.ndarray, unit: float, count: int, rng: np.random.Generator
+) -> Float[np.ndarray, "starts z"]:
+    """The user's own values first, then values that follow the scales of the data."""
+    features = range(x.shape[1])
+    # In d features a distance is about √d times that in one.
+    each = np.sqrt(len(features)) * np.array([_median_distance(x[:, [j]]) for j in features])
+    widths = {(): _median_distance(x), each.shape: each}
+    fields = list(zip(space.names, space.shapes, space.logs, strict=True))
+    lengths = [name in LENGTHS and shape in widths and log for name, shape, log in fields]
+    is_length = space.vector(lengths)
+    width = space.vector(
+        [widths[shape] if length else 1.0 for (_, shape, _), length in zip(fields, lengths, strict=True)]
+    )
+    is_variance = space.vector([name == VARIANCE and log for name, _, log in fields])
+    is_mean = space.vector([name == "mean" for name in space.names])
+
+    starts = [space.first]
+    for shift in np.linspace(0.0, np.log(SHORTEST_START), count - 1):
+        jitter = START_SPREAD * rng.standard_normal(len(width))
+        z = np.where(is_length, np.log(width) + shift + jitter, space.first)
+        z[is_mean] = mean
+        # Variances are scaled until the mean of diag K is the variance of y; half a step, as they may be factors.
+        for _ in range(SIGNAL_STEPS if is_variance.any() else 0):
+            signal = in_float64(evaluate, space.model(z).kernel, x).mean()
+            z[is_variance] += 0.5 * np.log(unit**2 / signal) if signal > 0 else 0.0
+        starts.append(z)
+    return np.stack(starts)
+
+
+def _median_distance(points: np.ndarray) -> float:
+    distances = pdist(points)
+    apart = distances[distances > 0]
+    return float(np.median(apart)) if apart.size else 1.0
+
+
+class _Climb(NamedTuple):
+    evidence: float
+    place: np.ndarray
+    trace: np.ndarray
+
+
+def _climb(loss: Callable[..., Any], z: np.ndarray, bounds: list[tuple[float, float]], epochs: int) -> _Climb:
+    trace: list[float] = []
+
+    def record(intermediate_result: Any) -> None:
+        trace.append(-float(intermediate_result.fun))
+
+    if epochs == 0:
+        return _Climb(-loss(z)[0], z, np.array(trace))
+    options = {"maxiter": epochs}
+    result = minimize(loss, z, jac=True, method="L-BFGS-B", bounds=bounds, callback=record, options=options)
+    return _Climb(-float(result.fun), result.x, np.array(trace))
+
+
+def _noise_alone(model: _Model, x: np.ndarray, sd: float) -> bool:
+    K = in_float64(evaluate, model.kernel, x, x)
+    own = np.diagonal(K, axis1=-2, axis2=-1)
+    shared = np.sqrt((np.square(K).sum(axis=(-2, -1)) - np.square(own).sum(axis=-1)).mean()) / len(x)
+    total = own.mean() + np.square(model.noise).mean()
+    return bool(shared < NEGLIGIBLE * total or np.mean(model.noise) > NOISE_ALONE * sd)
+
+
+def _loss_of_vector(space: _Space, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> tuple[float, np.ndarray]:
+    noise = space.fixed.noise
+    fixed = space.fixed._replace(noise=noise[: len(x)] if np.ndim(noise) else noise)
+    with jax.enable_x64(True):
+        value, gradient = _loss(space.theta(z), space.logs, fixed, x, y)
+        flat = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(gradient)]) * space.units
+    if not (np.isfinite(value) and np.isfinite(flat).all()):
+        return FAILURE, np.zeros_like(z)
+    return float(value), flat
+
+
+@partial(jax.jit, static_argnames="logs")
+def _loss(theta: _Model, logs: tuple[bool, ...], fixed: _Model, x: Array, y: Array) -> tuple[Array, _Model]:
+    """−log marginal likelihood and its gradient."""
+
+    def loss(theta: _Model) -> Array:
+        leaves, structure = jax.tree.flatten(theta)
+        values = [jnp.exp(leaf) if log else leaf for leaf, log in zip(leaves, logs, strict=True)]
+        model = eqx.combine(jax.tree.unflatten(structure, values), fixed)
+        return -by_output(log_normal, y - model.mean, observed(model.kernel, x, model.noise)).sum()
+
+    return jax.value_and_grad(loss)(theta)
+
+
+@jax.custom_vjp
+def log_normal(residual: Float[Array, "M *c"], covariance: Float[Array, "M M"]) -> Float[Array, ""]:
+    """log N(r; 0, C), with the gradient in closed form: through the Cholesky factor it takes twice the time."""
+    return gaussian(residual, covariance)[0]
+
+
+def _forward(residual: Array, covariance: Array) -> tuple[Array, tuple[Array, Array]]:
+    value, factor, alpha = gaussian(residual, covariance)
+    return value, (factor, alpha)
+
+
+def _backward(saved: tuple[Array, Array], cotangent: Array) -> tuple[Array, Array]:
+    factor, alpha = saved
+    columns = alpha.reshape(len(factor), -1)
+    inverse = jax.scipy.linalg.cho_solve((factor, True), jnp.eye(len(factor), dtype=factor.dtype))
+    return -cotangent * alpha, 0.5 * cotangent * (columns @ columns.T - columns.shape[1] * inverse)
+
+
+log_normal.defvjp(_forward, _backward)

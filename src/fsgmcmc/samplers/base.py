@@ -1,0 +1,137 @@
+"""What every sampler is: `init` and `step`, given a potential.
+
+    state = sampler.init(key, position, potential)
+    state = sampler.step(key, state, potential)
+
+`potential(key, w) -> (energy, gradient)` with w a vector in R^k. A sampler is a small pytree: step size, temperature
+and preconditioner are arrays in it, so that the warm-up can set them without another compilation.
+"""
+
+from collections.abc import Callable
+from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from fsgmcmc.samplers.schedules import Phases, Schedule, as_schedule
+
+Vector = Float[Array, " k"]
+Potential = Callable[[PRNGKeyArray, Vector], tuple[Float[Array, ""], Vector]]
+
+
+@runtime_checkable
+class Target(Protocol):
+    """What can be sampled: a `Posterior`, or anything with a start and a potential."""
+
+    def init(self, key: PRNGKeyArray) -> Vector:
+        """A start."""
+
+    def potential(self, key: PRNGKeyArray, w: Vector) -> tuple[Float[Array, ""], Vector]:
+        """Ũ(w) and its gradient."""
+
+
+class Energy(eqx.Module):
+    """A bare target exp(−U(w)) from a function U of a vector and a start.
+
+    Example:
+        >>> target = Energy(lambda w: 0.5 * jnp.sum(w * w), jnp.zeros(3))
+        >>> target.potential(jax.random.key(0), jnp.ones(3))[0].item()
+        1.5
+    """
+
+    energy: Callable[[Vector], Float[Array, ""]] = eqx.field(static=True)
+    start: Vector
+
+    def init(self, key: PRNGKeyArray) -> Vector:
+        """The given start."""
+        del key
+        return self.start
+
+    def potential(self, key: PRNGKeyArray, w: Vector) -> tuple[Float[Array, ""], Vector]:
+        """U and its gradient."""
+        del key
+        return jax.value_and_grad(self.energy)(w)
+
+
+@runtime_checkable
+class State(Protocol):
+    """What every sampler's state carries: where it is, how many steps it took, the last energy seen."""
+
+    position: Vector
+    step: Int[Array, ""]
+    energy: Float[Array, ""]
+
+
+class Curvature(NamedTuple):
+    """What the step-size rules need to know about a potential, in preconditioned coordinates P^½.
+
+    Attributes:
+        largest: λ_max of the Gauss-Newton (or Hessian) matrix.
+        gradient_noise: Mean variance of a stochastic gradient's entries, zero for a deterministic potential.
+    """
+
+    largest: Float[Array, ""]
+    gradient_noise: Float[Array, ""]
+
+
+class Sampler(eqx.Module):
+    """The common part of all samplers.
+
+    Attributes:
+        step_size: A schedule; its start is None until the warm-up has measured a stable one.
+        temperature: A schedule; one samples the posterior, zero descends to its mode.
+        preconditioner: Diagonal P as a vector, or None for the identity.
+        space: `"function"` or `"parameter"` when the sampler insists on one kind of posterior.
+    """
+
+    step_size: Schedule
+    temperature: Schedule
+    preconditioner: Vector | None
+    space: str | None = eqx.field(static=True)
+
+    needs_deterministic: ClassVar[bool] = False
+
+    def __init__(
+        self, step_size: object, temperature: object = 1.0, preconditioner: object = None, space: str | None = None
+    ) -> None:
+        self.step_size = as_schedule(step_size, "step_size")
+        self.temperature = as_schedule(temperature, "temperature", zero_allowed=True)
+        self.preconditioner = None if preconditioner is None else jnp.asarray(preconditioner, jnp.float32)
+        self.space = space
+
+    def init(self, key: PRNGKeyArray, position: Vector, potential: Potential) -> State:
+        """The state of a chain that starts at `position`."""
+        raise TypeError("init belongs to the concrete samplers")
+
+    def step(self, key: PRNGKeyArray, state: State, potential: Potential) -> State:
+        """The next state."""
+        raise TypeError("step belongs to the concrete samplers")
+
+    def stable_step(self, curvature: Curvature, size: int) -> Float[Array, ""]:
+        """The largest step this sampler can take with a small bias in every direction of R^size."""
+        raise TypeError("stable_step belongs to the concrete samplers")
+
+    def with_step(self, step_size: object) -> "Sampler":
+        """The same sampler with its schedule starting at `step_size`."""
+        return eqx.tree_at(lambda sampler: sampler.step_size, self, self.step_size.started_at(step_size))
+
+    def with_preconditioner(self, preconditioner: Vector) -> "Sampler":
+        """The same sampler in other coordinates."""
+        return eqx.tree_at(
+            lambda sampler: sampler.preconditioner, self, preconditioner, is_leaf=lambda node: node is None
+        )
+
+    def slowed(self, factor: float) -> "Sampler":
+        """The same sampler with steps `factor` times as long."""
+        return eqx.tree_at(lambda sampler: sampler.step_size, self, self.step_size.scaled(factor))
+
+    def samples_at(self, step: int) -> bool:
+        """Whether a draw made after this many steps is one of the posterior, not of a cycle's exploration."""
+        return not isinstance(self.temperature, Phases) or bool(self.temperature.factor(step - 1))
+
+    @property
+    def root(self) -> Vector | float:
+        """P^½."""
+        return 1.0 if self.preconditioner is None else jnp.sqrt(self.preconditioner)

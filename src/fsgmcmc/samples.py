@@ -1,0 +1,174 @@
+"""Samples: draws of the parameters, and what they predict."""
+
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Shaped
+
+from fsgmcmc import _checks, _storage
+from fsgmcmc._ravel import Ravel
+from fsgmcmc.likelihoods import Categorical, Gaussian
+from fsgmcmc.networks import MLP, Network, as_network
+from fsgmcmc.posterior import Position
+from fsgmcmc.predictions import CategoricalPrediction, GaussianPrediction
+
+# Function values (draws times rows) that one call of the network computes: bounds the memory of its activations.
+VALUES_PER_CALL = 1 << 16
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What every inference method returns.
+
+    Attributes:
+        positions: Draws of w, (chains, draws, k), on the host; None when `collect` kept something else.
+        energy: Ũ at each draw, (chains, draws).
+        collected: What `collect` kept, leaves (chains, draws, …); None otherwise.
+        network: The network of the posterior, None for a bare target.
+        likelihood: Its likelihood.
+        ravel: The map from w to parameters.
+        inputs: Features of a row of x.
+        info: Settings and cost of the run: iterations, seconds, step size and the like.
+    """
+
+    positions: Float[np.ndarray, "chains draws k"] | None
+    energy: Float[np.ndarray, "chains draws"]
+    collected: Any = None
+    network: Network | None = None
+    likelihood: Gaussian | Categorical | None = None
+    ravel: Ravel | None = None
+    inputs: int | None = None
+    info: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def chains(self) -> int:
+        """How many chains ran."""
+        return self.energy.shape[0]
+
+    @property
+    def draws(self) -> int:
+        """How many draws each chain gave."""
+        return self.energy.shape[1]
+
+    @property
+    def params(self) -> Position:
+        """The draws as the network's and the likelihood's own pytrees, leaves (chains, draws, …)."""
+        ravel, positions = self._weights("params")
+        return ravel.unravel(positions)
+
+    def functions(self, x: Any) -> Float[np.ndarray, "chains draws rows outputs"]:
+        """f(x; w) for every draw, in blocks that bound the memory."""
+        if self.network is None:
+            raise ValueError("these are draws of a bare target: there is no network to evaluate")
+        ravel, positions = self._weights("functions")
+        x = _checks.matrix(x, "x")
+        if x.shape[-1] != self.inputs:
+            raise ValueError(f"x has {x.shape[-1]} features but the network was trained on {self.inputs}")
+        flat = jnp.asarray(positions.reshape(-1, positions.shape[-1]))
+        rows = min(len(x), VALUES_PER_CALL)
+        blocks = [
+            np.asarray(_apply(self.network, ravel, flat, x[start : start + rows], VALUES_PER_CALL // rows))
+            for start in range(0, len(x), rows)
+        ]
+        values = np.concatenate(blocks, axis=1)
+        return values.reshape(*positions.shape[:2], *values.shape[1:])
+
+    def predict(self, x: Any, *, noise: Any = None) -> GaussianPrediction | CategoricalPrediction:
+        """The predictive law at the rows of x, all chains pooled.
+
+        Args:
+            x: New inputs (rows, features).
+            noise: Standard deviation of the observations at x, where the likelihood had it row by row.
+        """
+        values = self.functions(x)
+        own = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), self.params.likelihood)
+        assert self.likelihood is not None
+        return self.likelihood.predict(values.reshape(-1, *values.shape[2:]), own, noise)
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the draws as arrays plus JSON; `load` reads them back without running code."""
+        ravel, positions = self._weights("save")
+        if self.likelihood is None:
+            raise ValueError("draws of a bare target have no model to save; keep `positions` with numpy.save")
+        leaves, _ = jax.tree.flatten(self.likelihood)
+        arrays = {"positions": positions, "energy": self.energy, **_storage.numbered("likelihood", leaves)}
+        meta = {
+            "kind": "samples",
+            "network": _describe_network(self.network),
+            "likelihood": _describe_likelihood(self.likelihood),
+            "shapes": [list(shape) for shape in ravel.shapes],
+            "inputs": self.inputs,
+            "outputs": int(self._output_shape()),
+            "info": self.info,
+        }
+        _storage.write(path, arrays, meta)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike, network: Any = None) -> "Samples":
+        """Read saved draws. A network that is not an `MLP` is given again, as it was to the posterior."""
+        arrays, meta = _storage.read(path, "samples")
+        if network is None:
+            if meta["network"] is None:
+                raise ValueError(f"{path} was saved with a network of your own: pass it as network=")
+            network = MLP(**{**meta["network"], "hidden": tuple(meta["network"]["hidden"])})
+        network = as_network(network)
+        likelihood = _restore_likelihood(meta["likelihood"], _storage.collect_numbered("likelihood", arrays))
+        params = jax.eval_shape(
+            lambda key: network.init(key, meta["inputs"], meta["outputs"]), jax.random.key(0)
+        )
+        ravel = Ravel.of(Position(params, likelihood.init()))
+        if [list(shape) for shape in ravel.shapes] != meta["shapes"]:
+            raise ValueError(f"the network given does not have the parameter shapes saved in {path}")
+        return cls(
+            arrays["positions"], arrays["energy"], None, network, likelihood, ravel, meta["inputs"], meta["info"]
+        )
+
+    def _weights(self, purpose: str) -> tuple[Ravel, np.ndarray]:
+        if self.positions is None or self.ravel is None:
+            raise ValueError(f"{purpose} needs the weights, but this run kept only what `collect` returned")
+        return self.ravel, self.positions
+
+    def _output_shape(self) -> int:
+        assert self.network is not None
+        assert self.ravel is not None
+        shape = jax.ShapeDtypeStruct((self.ravel.size,), np.float32)
+        row = jax.ShapeDtypeStruct((1, self.inputs), np.float32)
+        return jax.eval_shape(
+            lambda w, x: self.network.apply(self.ravel.unravel(w).network, x), shape, row
+        ).shape[1]
+
+
+@eqx.filter_jit
+def _apply(
+    network: Network,
+    ravel: Ravel,
+    positions: Float[Array, "draws k"],
+    x: Shaped[Any, "rows *features"],
+    draws_per_call: int,
+) -> Float[Array, "draws rows outputs"]:
+    return jax.lax.map(
+        lambda w: network.apply(ravel.unravel(w).network, x), positions, batch_size=max(draws_per_call, 1)
+    )
+
+
+def _describe_network(network: Any) -> dict[str, Any] | None:
+    if not isinstance(network, MLP):
+        return None
+    return {"hidden": list(network.hidden), "activation": network.activation, "initial": network.initial}
+
+
+def _describe_likelihood(likelihood: Gaussian | Categorical) -> dict[str, Any]:
+    if isinstance(likelihood, Categorical):
+        return {"kind": "categorical", "classes": likelihood.classes}
+    return {"kind": "gaussian", "sampled": likelihood.sampled, "spread": likelihood.spread}
+
+
+def _restore_likelihood(description: dict[str, Any], leaves: list[np.ndarray]) -> Gaussian | Categorical:
+    if description["kind"] == "categorical":
+        return Categorical(description["classes"])
+    return Gaussian(leaves[0], sampled=description["sampled"], spread=description["spread"])

@@ -1,0 +1,248 @@
+"""`sample`: many chains of a sampler on a posterior.
+
+A compiled program advances all chains by some steps; Python calls it again and again, and between the calls shows the
+progress, moves the kept draws to the host, looks for non-finite chains and writes the checkpoint. The key of chain c
+at step t is fold_in(fold_in(key, c), t): how the steps are cut into calls changes nothing.
+"""
+
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from itertools import count, islice
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key, PRNGKeyArray
+
+from fsgmcmc import _chains, _checks
+from fsgmcmc._checkpoint import Checkpoint, Run, fingerprint
+from fsgmcmc._progress import Progress
+from fsgmcmc.posterior import Posterior
+from fsgmcmc.samplers.base import Sampler, Target
+from fsgmcmc.samples import Samples
+from fsgmcmc.warm_up import WarmUp
+from fsgmcmc.warm_up import warm_up as run_warm_up
+
+FIRST_CALL_STEPS = 100
+SECONDS_PER_CALL = 0.5
+BACK_OFF_FACTOR = 0.5
+
+
+class DivergenceError(RuntimeError):
+    """A chain turned non-finite.
+
+    Attributes:
+        chain: Which one.
+        step: By which step.
+        step_size: The step size there.
+    """
+
+    def __init__(self, chain: int, step: int, step_size: float) -> None:
+        self.chain, self.step, self.step_size = chain, step, step_size
+        super().__init__(
+            f"chain {chain} turned non-finite by step {step} with step size {step_size:.3g}; "
+            f"try step_size={BACK_OFF_FACTOR * step_size:.2g}, or leave it out to have it measured"
+        )
+
+
+def sample(
+    key: PRNGKeyArray | int,
+    target: Any,
+    sampler: Sampler,
+    *,
+    draws: int = 100,
+    thinning: int = 10,
+    burn_in: int = 1000,
+    chains: int = 4,
+    warm_up: WarmUp | None = WarmUp(),  # noqa: B008 (immutable)
+    init: Any = None,
+    collect: Callable[[Any], Any] | None = None,
+    checkpoint: str | Path | None = None,
+    checkpoint_seconds: float = 30.0,
+    back_off: int = 2,
+    progress: bool = True,
+) -> Samples:
+    """Run chains and keep every `thinning`-th state after the burn-in.
+
+    Args:
+        key: A JAX key or an integer seed; it fixes the result.
+        target: A posterior, or anything with `init(key)` and `potential(key, w)` that is a pytree.
+        sampler: What moves the chains, such as `fsgld()` or `fsghmc()`.
+        draws: Draws to keep from each chain.
+        thinning: Steps between two draws.
+        burn_in: Steps before the first interval.
+        chains: Chains, run together and spread over the devices.
+        warm_up: How to find a good region and a stable step; None starts at once.
+        init: Where chains start: a vector (k,) or one per chain (chains, k). By default the network's own starts.
+        collect: A function of the parameters (`Position` for a posterior, w otherwise) whose value is kept instead
+            of them, such as predictions at test points.
+        checkpoint: A file from which an interrupted run continues, bit for bit. A finished run can be given more
+            `draws` later. Everything else must stay the same.
+        checkpoint_seconds: How often it is written.
+        back_off: How many times to start over with half the step when a chain turns non-finite.
+        progress: Show a progress bar where there is a terminal.
+
+    Example:
+        >>> from fsgmcmc import MLP, Gaussian, parameter_space, sgld
+        >>> x = np.linspace(-1, 1, 20)
+        >>> posterior = parameter_space(MLP((5,)), x, np.sin(x), likelihood=Gaussian(0.1))
+        >>> samples = sample(0, posterior, sgld(), draws=10, burn_in=50, chains=2)
+        >>> samples.predict(x).mean.shape
+        (20, 1)
+    """
+    _check_match(target, sampler)
+    for name, value, least in (
+        ("draws", draws, 1),
+        ("thinning", thinning, 1),
+        ("burn_in", burn_in, 0),
+        ("chains", chains, 1),
+        ("back_off", back_off, 0),
+    ):
+        _checks.count(value, name, least=least)
+    start_key, warm_key, run_key = jax.random.split(_checks.as_key(key), 3)
+    keys = _chains.chain_keys(run_key, chains)
+    positions = _starts(start_key, target, init, chains)
+    if warm_up is None and sampler.step_size.initial is None:
+        warm_up = WarmUp(adam_steps=0, blocks=0)
+    settings = {"thinning": thinning, "burn_in": burn_in, "chains": chains, "warm_up": warm_up}
+    store = Checkpoint(checkpoint, checkpoint_seconds, fingerprint((run_key, target, sampler, positions), settings))
+    kept = _what_is_kept(target, collect)
+
+    def started(sampler: Sampler, origin: Float[Array, "chains k"]) -> Run:
+        return Run(sampler, origin, _chains.start(keys, target, sampler, origin))
+
+    with Progress(progress, burn_in + draws * thinning) as bar:
+        run = store.load(sampler, lambda sampler: _chains.start(keys, target, sampler, positions))
+        if run is None:
+            if warm_up is not None:
+                bar.show("warm-up")
+                sampler, positions = run_warm_up(warm_key, target, sampler, positions, warm_up)
+            run = started(sampler, positions)
+        while True:
+            try:
+                _advance(run, keys, target, kept, _kept_steps(run.sampler, burn_in, thinning), draws, store, bar)
+                break
+            except DivergenceError as error:
+                if back_off == 0:
+                    raise
+                back_off -= 1
+                warnings.warn(f"{error}; starting over with half the step", UserWarning, stacklevel=2)
+                run = started(run.sampler.slowed(BACK_OFF_FACTOR), run.origin)
+            finally:
+                store.save(run, now=True)
+    info = {"burn_in": burn_in, "thinning": thinning, "iterations": run.steps, "seconds": run.seconds}
+    return _samples(run, target, collect, draws, info)
+
+
+def _advance(
+    run: Run,
+    keys: Key[Array, " chains"],
+    target: Target,
+    kept: Callable[[Any], Any],
+    kept_steps: Callable[[], Iterator[int]],
+    draws: int,
+    store: Checkpoint,
+    bar: Progress,
+) -> None:
+    """Advance the run, in place, until it has its draws."""
+    slots = _chains.buffer_slots(kept, run.origin.shape[1], len(keys))
+    steps_per_call = FIRST_CALL_STEPS
+    while run.draws < draws:
+        plan = _chains.intervals(run.steps, islice(kept_steps(), run.draws, draws), steps_per_call, slots)
+        lengths = np.zeros(slots, np.int32)
+        lengths[: len(plan)] = [length for length, _ in plan]
+        began = time.monotonic()
+        states, leaves, energy = _chains.advance(
+            keys, target, run.sampler, kept, run.states, lengths, np.int32(len(plan))
+        )
+        _check_finite(run, np.asarray(_chains.finite_chains(states)), np.asarray(energy), lengths)
+        chosen = [slot for slot, (_, keeps) in enumerate(plan) if keeps]
+        leaves = [np.asarray(leaf)[:, chosen] for leaf in jax.tree.leaves(leaves)]
+        run.add(states, int(lengths.sum()), leaves, np.asarray(energy)[:, chosen], time.monotonic() - began)
+        elapsed = time.monotonic() - began
+        if elapsed < SECONDS_PER_CALL / 2:
+            steps_per_call *= 2
+        elif elapsed > SECONDS_PER_CALL * 2:
+            steps_per_call = max(1, steps_per_call // 2)
+        bar.show("sampling" if run.draws else "burn-in", run.steps, f"{lengths.sum() / elapsed:,.0f} steps/s")
+        store.save(run)
+
+
+def _kept_steps(sampler: Sampler, burn_in: int, thinning: int) -> Callable[[], Iterator[int]]:
+    """The steps after which draws are kept, in order and without end."""
+    return lambda: (step for step in count(burn_in + thinning, thinning) if sampler.samples_at(step))
+
+
+def _check_finite(run: Run, finite: np.ndarray, energy: np.ndarray, lengths: np.ndarray) -> None:
+    if finite.all():
+        return
+    chain = int(np.argmin(finite))
+    used = np.flatnonzero(lengths)
+    bad = [slot for slot in used if not np.isfinite(energy[chain, slot])]
+    step = run.steps + int(lengths[: (bad[0] if bad else used[-1]) + 1].sum())
+    raise DivergenceError(chain, step, float(run.sampler.step_size(step)))
+
+
+def _starts(key: PRNGKeyArray, target: Target, init: Any, chains: int) -> Float[Array, "chains k"]:
+    if init is None:
+        return jnp.stack([target.init(chain_key) for chain_key in _chains.chain_keys(key, chains)])
+    positions = _checks.finite(init, "init")
+    size = jax.eval_shape(target.init, key).shape[0]
+    if positions.shape not in ((size,), (chains, size)):
+        raise ValueError(f"init must have shape ({size},) or ({chains}, {size}), got {positions.shape}")
+    return jnp.broadcast_to(positions, (chains, size))
+
+
+def _check_match(target: Any, sampler: Sampler) -> None:
+    """Refuse samplers that cannot sample this target, before anything is compiled."""
+    if not isinstance(sampler, Sampler):
+        raise TypeError(f"sampler must be one of fsgmcmc's, such as fsgld(), not {type(sampler).__name__}")
+    if not isinstance(target, Posterior):
+        return
+    if sampler.space == "function" and not target.functional:
+        raise ValueError("this sampler is for function space, but the posterior has only a weight prior: use sgld or sghmc")
+    if sampler.space == "parameter" and target.functional:
+        raise ValueError("this sampler is for parameter space, but the posterior has a functional prior: use fsgld or fsghmc")
+    if sampler.needs_deterministic and not target.is_deterministic:
+        raise ValueError(
+            "a Metropolis-corrected sampler needs the same potential at every step: "
+            "leave batch_size out and use a fixed set of measurement points"
+        )
+
+
+def _what_is_kept(target: Any, collect: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
+    if collect is None:
+        return _identity
+    if not isinstance(target, Posterior):
+        return collect
+    ravel = target.ravel
+    return lambda w: collect(ravel.unravel(w))
+
+
+def _identity(w: Any) -> Any:
+    return w
+
+
+def _samples(run: Run, target: Any, collect: Callable | None, draws: int, info: dict[str, Any]) -> Samples:
+    leaves, energy = run.stacked()
+    leaves, energy = [leaf[:, :draws] for leaf in leaves], energy[:, :draws]
+    info |= {"sampler": type(run.sampler).__name__, "step_size": float(run.sampler.step_size.initial)}
+    positions, collected = (leaves[0], None) if collect is None else (None, None)
+    if collect is not None:
+        structure = jax.tree.structure(jax.eval_shape(_what_is_kept(target, collect), run.origin[0]))
+        collected = jax.tree.unflatten(structure, leaves)
+    if not isinstance(target, Posterior):
+        return Samples(positions, energy, collected, info=info)
+    return Samples(
+        positions,
+        energy,
+        collected,
+        network=target.network,
+        likelihood=target.likelihood,
+        ravel=target.ravel,
+        inputs=int(target.x.shape[-1]),
+        info=info,
+    )

@@ -1,0 +1,147 @@
+"""The warm-up: from a random start to a good region, with a preconditioner and a step that are then frozen.
+
+    1. Adam descends the potential, likelihood parameters held (a joint mode would shrink the noise).
+    2. Optionally the diagonal of the curvature becomes a preconditioner.
+    3. The largest curvature and the gradient's noise give the step of the sampler, by its own rule.
+    4. The sampler itself runs in blocks; after each the curvature is measured again, and the step may only shrink.
+
+All chains share the sampler that comes out: the step suits the stiffest of them.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from fsgmcmc import _checks
+from fsgmcmc._chains import chain_keys
+from fsgmcmc.samplers.base import Sampler, Target
+from fsgmcmc.samplers.curvature import diagonal_preconditioner, measure
+
+
+@dataclass(frozen=True)
+class WarmUp:
+    """How to warm up.
+
+    Attributes:
+        adam_steps: Steps of Adam; 0 starts the sampler where the network does.
+        learning_rate: Adam's at its start; it falls along a cosine to a twentieth.
+        precondition: Adapt a diagonal preconditioner.
+        blocks: Times the sampler runs and the curvature is measured again.
+        block_steps: Steps of the sampler in each block.
+    """
+
+    adam_steps: int = 1000
+    learning_rate: float = 1e-2
+    precondition: bool = False
+    blocks: int = 3
+    block_steps: int = 100
+
+    def __post_init__(self) -> None:
+        _checks.positive(self.learning_rate, "learning_rate")
+        for name in ("adam_steps", "blocks", "block_steps"):
+            _checks.count(getattr(self, name), name, least=0)
+
+
+class DivergedWarmUpError(ValueError):
+    """The warm-up met a non-finite number."""
+
+
+def warm_up(
+    key: PRNGKeyArray,
+    target: Target,
+    sampler: Sampler,
+    positions: Float[Array, "chains k"],
+    settings: WarmUp,
+) -> tuple[Sampler, Float[Array, "chains k"]]:
+    """The adapted sampler, and where each chain has come to."""
+    by_rule = sampler.step_size.initial is None
+    adapts = settings.precondition and sampler.preconditioner is None
+    if settings.adam_steps:
+        adam_key, key = jax.random.split(key)
+        rate = jnp.float32(settings.learning_rate)
+        positions = _descend(adam_key, target, positions, rate, jnp.int32(settings.adam_steps))
+        _check_finite(positions, "Adam", f"a learning_rate below {settings.learning_rate:g}")
+    if not (by_rule or adapts):
+        return sampler, positions
+    if by_rule:
+        sampler = sampler.with_step(jnp.inf)
+    for block in range(settings.blocks + 1):
+        measure_key, run_key = jax.random.split(jax.random.fold_in(key, block))
+        sampler = _adapt(measure_key, target, sampler, positions, adapts, by_rule)
+        step_size = np.asarray(sampler.step_size.initial)
+        if not (np.isfinite(step_size) and step_size > 0):
+            raise DivergedWarmUpError(
+                "the curvature of the potential is not finite or zero where the warm-up came to; "
+                "standardise the data, or give a step_size"
+            )
+        if block < settings.blocks:
+            positions = _run(run_key, target, sampler, positions, jnp.int32(settings.block_steps))
+            _check_finite(positions, "the sampler", f"a step_size below {step_size:g}")
+    return sampler, positions
+
+
+@eqx.filter_jit
+def _descend(
+    key: PRNGKeyArray, target: Target, positions: Any, learning_rate: Any, steps: Any
+) -> Float[Array, "chains k"]:
+    import optax
+
+    adam = optax.scale_by_adam()
+    moving = target.network_mask() if hasattr(target, "network_mask") else 1.0
+
+    def chain(chain_key: PRNGKeyArray, w: Array) -> Array:
+        def step(t: Any, carry: tuple) -> tuple:
+            w, state = carry
+            _, gradient = target.potential(jax.random.fold_in(chain_key, t), w)
+            update, state = adam.update(moving * gradient, state)
+            rate = learning_rate * (0.05 + 0.95 * 0.5 * (1 + jnp.cos(jnp.pi * t / steps)))
+            return w - rate * update, state
+
+        return jax.lax.fori_loop(0, steps, step, (w, adam.init(w)))[0]
+
+    return jax.vmap(chain)(chain_keys(key, len(positions)), positions)
+
+
+@eqx.filter_jit
+def _adapt(
+    key: PRNGKeyArray, target: Target, sampler: Sampler, positions: Any, adapts: bool, by_rule: bool
+) -> Sampler:
+    diagonal_key, curvature_key = jax.random.split(key)
+    if adapts:
+        diagonals = jax.vmap(lambda key, w: diagonal_preconditioner(key, target, w))(
+            chain_keys(diagonal_key, len(positions)), positions
+        )
+        sampler = sampler.with_preconditioner(1.0 / jnp.mean(1.0 / diagonals, axis=0))
+    if by_rule:
+        curvature = jax.vmap(lambda key, w: measure(key, target, w, sampler.root))(
+            chain_keys(curvature_key, len(positions)), positions
+        )
+        stable = jnp.min(jax.vmap(lambda c: sampler.stable_step(c, positions.shape[1]))(curvature))
+        sampler = sampler.with_step(jnp.minimum(stable, sampler.step_size.initial))
+    return sampler
+
+
+@eqx.filter_jit
+def _run(
+    key: PRNGKeyArray, target: Target, sampler: Sampler, positions: Any, steps: Any
+) -> Float[Array, "chains k"]:
+    def chain(chain_key: PRNGKeyArray, w: Array) -> Array:
+        init_key, run_key = jax.random.split(chain_key)
+
+        def step(t: Any, state: Any) -> Any:
+            return sampler.step(jax.random.fold_in(run_key, t), state, target.potential)
+
+        state = sampler.init(init_key, w, target.potential)
+        return jax.lax.fori_loop(0, steps, step, state).position
+
+    return jax.vmap(chain)(chain_keys(key, len(positions)), positions)
+
+
+def _check_finite(positions: Array, phase: str, remedy: str) -> None:
+    if not np.isfinite(np.asarray(positions)).all():
+        raise DivergedWarmUpError(f"{phase} turned non-finite in the warm-up; try {remedy}")

@@ -1,0 +1,21 @@
+"""What every test shares: shapes are checked, figures need no screen, keys are fixed."""
+
+import os
+
+from jaxtyping import install_import_hook
+
+# In the environment, so that commands started by a test draw without a screen as well.
+os.environ["MPLBACKEND"] = "Agg"
+
+# Only modules imported after this line are checked, so nothing above may import fsgmcmc.
+# An int may stand where a float is asked for, as type checkers have it; beartype has to be told.
+install_import_hook("fsgmcmc", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
+
+import jax  # noqa: E402
+import pytest  # noqa: E402
+
+
+@pytest.fixture
+def key() -> jax.Array:
+    """A fixed random key; split it, never use it twice."""
+    return jax.random.key(0)

@@ -1,0 +1,67 @@
+"""The documentation tells the truth: what it shows can be run and gives what it says."""
+
+import doctest
+import importlib
+import io
+import pkgutil
+import re
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import fsgmcmc
+
+README = Path(__file__).resolve().parents[1] / "README.md"
+PYTHON_BLOCK = re.compile(
+    r"^(?P<indent> *)```python\b[^\n]*\n(?P<code>.*?)^(?P=indent)```", re.DOTALL | re.MULTILINE
+)
+DOCTEST_FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def python_blocks(markdown: str) -> Iterator[str]:
+    """The Python blocks, each behind as many empty lines as put it at its line of the document."""
+    for block in PYTHON_BLOCK.finditer(markdown):
+        lines_above = markdown.count("\n", 0, block.start("code"))
+        yield "\n" * lines_above + textwrap.dedent(block["code"])
+
+
+def module_names() -> list[str]:
+    def refuse(name: str) -> None:
+        raise ImportError(f"{name} cannot be imported, so its examples cannot be run") from sys.exception()
+
+    found = pkgutil.walk_packages(fsgmcmc.__path__, prefix="fsgmcmc.", onerror=refuse)
+    # Importing __main__ would start the command line.
+    return ["fsgmcmc", *sorted(module.name for module in found if not module.name.endswith("__main__"))]
+
+
+def doctests(module_name: str) -> list[doctest.DocTest]:
+    return doctest.DocTestFinder().find(importlib.import_module(module_name), module_name)
+
+
+def test_readme_runs_from_top_to_bottom(tmp_path, monkeypatch):
+    blocks = list(python_blocks(README.read_text(encoding="utf-8")))
+    assert blocks, "README.md shows no Python"
+    # A registered module, because dataclasses look up the module in which they are defined.
+    readme = ModuleType("readme")
+    monkeypatch.setitem(sys.modules, "readme", readme)
+    monkeypatch.chdir(tmp_path)
+    for block in blocks:
+        exec(compile(block, str(README), "exec"), readme.__dict__)
+
+
+@pytest.mark.parametrize("module_name", module_names())
+def test_examples_give_what_they_show(module_name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    runner = doctest.DocTestRunner(verbose=False, optionflags=DOCTEST_FLAGS)
+    report = io.StringIO()
+    for examples in doctests(module_name):
+        runner.run(examples, out=report.write)
+    assert runner.failures == 0, report.getvalue()
+
+
+def test_the_package_has_examples():
+    assert any(examples.examples for name in module_names() for examples in doctests(name))

@@ -1,0 +1,125 @@
+"""Likelihoods against SciPy, and what they refuse."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from fsgmcmc import MLP, Categorical, Gaussian, GaussianWeights, parameter_space
+
+
+def test_gaussian_log_density_is_that_of_scipy():
+    rng = np.random.default_rng(0)
+    f, y, noise = rng.normal(size=(5, 2)), rng.normal(size=(5, 2)), np.exp(rng.normal(size=5))
+    values, targets = jnp.asarray(f, jnp.float32), jnp.asarray(y, jnp.float32)
+    for each in (0.3, noise):
+        by_scipy = stats.norm.logpdf(y, f, np.broadcast_to(each, 5)[:, None]).sum(axis=1)
+        np.testing.assert_allclose(Gaussian(each).log_prob((), values, targets), by_scipy, rtol=2e-5)
+    # Known noise follows its datum into a minibatch, whatever the order.
+    rows = jnp.array([3, 0, 3])
+    np.testing.assert_allclose(
+        Gaussian(noise).rows(rows).log_prob((), values[rows], targets[rows]), by_scipy[[3, 0, 3]], rtol=2e-5
+    )
+
+
+def test_categorical_log_density_is_a_log_softmax():
+    f = np.array([[0.3, -1.0, 2.0], [500.0, 0.0, -500.0], [0.0, 0.0, 0.0]])
+    y = jnp.array([1, 2, 0], dtype=jnp.int32)
+    by_scipy = special.log_softmax(f, axis=1)[np.arange(3), np.asarray(y)]
+    np.testing.assert_allclose(Categorical(3).log_prob((), jnp.asarray(f, jnp.float32), y), by_scipy, rtol=1e-6)
+
+
+@pytest.mark.parametrize("batch_size", [None, 2])
+def test_sampled_noise_has_the_gradient_of_its_likelihood_and_of_its_prior(key, batch_size):
+    """In log σ, U is N log σ + Σ r² / 2σ² + ((log σ − log σ₀) / spread)² / 2.
+
+    All rows are the same, so that every minibatch says N/n times the same and the mean over batches is no matter.
+    """
+    rows, x, y, scale, spread, other = 7, 0.4, 1.5, 2.0, 0.25, np.log(0.9)
+    posterior = parameter_space(
+        MLP((3,)),
+        np.full((rows, 1), x),
+        np.full(rows, y),
+        likelihood=Gaussian(0.5, sampled=True, spread=spread),
+        prior=GaussianWeights(scale),
+        batch_size=batch_size,
+    )
+    start = posterior.init(key)
+    np.testing.assert_allclose(posterior.position(start).likelihood["log_noise"], np.log(0.5), rtol=1e-6)
+    w = start.at[-1].set(other)
+    position = jax.tree.map(lambda leaf: np.asarray(leaf, float), posterior.position(w))
+    first, last = position.network
+
+    def energy(log_noise):
+        f = np.tanh(x * first["weight"] + first["bias"]) @ last["weight"] + last["bias"]
+        weights = sum(np.square(leaf).sum() for leaf in jax.tree.leaves(position.network)) / (2 * scale**2)
+        prior = 0.5 * ((log_noise - np.log(0.5)) / spread) ** 2
+        return -rows * stats.norm.logpdf(y, f.item(), np.exp(log_noise)) + prior + weights
+
+    value, gradient = eqx.filter_jit(posterior.potential)(key, w)
+    slope = (energy(other + 1e-5) - energy(other - 1e-5)) / 2e-5
+    np.testing.assert_allclose(value, energy(other), rtol=1e-5)
+    np.testing.assert_allclose(posterior.position(gradient).likelihood["log_noise"], slope, rtol=1e-5)
+    # The noise that whitens the residual is the sampled one, not the one it started from.
+    f = np.tanh(x * first["weight"] + first["bias"]) @ last["weight"] + last["bias"]
+    bias = rows * (f - y)[0] / np.exp(2 * other) + last["bias"] / scale**2
+    np.testing.assert_allclose(posterior.position(gradient).network[-1]["bias"], bias, rtol=1e-5)
+
+
+def test_predictions_carry_the_noise_of_their_draw_or_of_their_row():
+    functions = np.zeros((3, 2, 1))
+    log_noise = np.log([0.1, 1.0, 10.0])
+    by_draw = Gaussian(sampled=True).predict(functions, {"log_noise": log_noise})
+    np.testing.assert_allclose(np.broadcast_to(by_draw.noise, (3, 2, 1))[:, 1, 0], [0.1, 1.0, 10.0])
+    by_row = Gaussian([1.0, 2.0, 3.0]).predict(functions, (), noise=[0.5, 0.7])
+    np.testing.assert_allclose(by_row.aleatoric[:, 0], [0.5, 0.7])
+    with pytest.raises(ValueError, match="noise"):
+        Gaussian([1.0, 2.0, 3.0]).predict(functions, ()).log_prob(np.zeros((2, 1)))
+    with pytest.raises(ValueError, match="no observation noise"):
+        Categorical(2).predict(np.zeros((3, 2, 2)), (), noise=0.1)
+
+
+@pytest.mark.parametrize("noise", [0.0, -0.1, np.nan, np.inf, [0.1, 0.0], [0.1, np.nan]])
+def test_noise_must_be_positive_and_finite(noise):
+    with pytest.raises(ValueError, match="noise must be positive and finite, got"):
+        Gaussian(noise)
+
+
+def test_noise_that_does_not_fit_is_refused():
+    with pytest.raises(ValueError, match="noise has 3 entries but y has 4 rows"):
+        Gaussian([0.1, 0.2, 0.3]).targets(np.zeros(4))
+    with pytest.raises(ValueError, match="per row is known; it cannot be sampled"):
+        Gaussian([0.1, 0.2], sampled=True)
+    with pytest.raises(ValueError, match="spread must be positive"):
+        Gaussian(0.1, sampled=True, spread=0)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([0, -1, 2], "label -1 is outside 0 … 2"),
+        ([0, 3, 1], "label 3 is outside 0 … 2"),
+        ([0.0, 0.5, 1.0], "labels must be whole numbers from 0 to 2"),
+        ([0.0, np.nan, 1.0], "labels must be whole numbers from 0 to 2"),
+        (["a", "b", "c"], "labels must be whole numbers from 0 to 2"),
+        (np.eye(3), r"labels must be one number per row, got shape \(3, 3\)"),
+        ([], r"one number per row, got shape \(0,\)"),
+    ],
+)
+def test_wrong_labels_are_refused(labels, message):
+    with pytest.raises(ValueError, match=message):
+        Categorical(3).targets(labels)
+
+
+def test_labels_are_taken_in_every_usual_form():
+    for labels in ([0, 2, 1], [0.0, 2.0, 1.0], [[0], [2], [1]], np.array([0, 2, 1], np.uint8)):
+        targets = Categorical(3).targets(labels)
+        assert targets.dtype == np.int32
+        assert targets.tolist() == [0, 2, 1]
+
+
+def test_one_class_is_refused():
+    with pytest.raises(ValueError, match="classes must be a whole number of at least 2, got 1"):
+        Categorical(1)

@@ -1,0 +1,237 @@
+"""Networks: what they compute, how they start, and that it does not matter which library they come from.
+
+False-alarm rates: 1e-6 for each statistic of the starts; seeds are fixed.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from fsgmcmc import MLP, Categorical, Gaussian, GaussianProcess, GaussianWeights, function_space, parameter_space, rbf
+from fsgmcmc.networks import ACTIVATIONS, as_network
+
+FALSE_ALARM_RATE = 1e-6
+
+IN_NUMPY = {
+    "tanh": np.tanh,
+    "relu": lambda a: np.maximum(a, 0),
+    "gelu": lambda a: a * 0.5 * (1 + np.tanh(np.sqrt(2 / np.pi) * (a + 0.044715 * a**3))),
+    "silu": lambda a: a * special.expit(a),
+    "softplus": lambda a: np.logaddexp(a, 0),
+    "sigmoid": special.expit,
+    "elu": lambda a: np.where(a > 0, a, np.expm1(np.minimum(a, 0))),
+    "sin": np.sin,
+    "identity": lambda a: a,
+}
+
+
+def in_float64(tree):
+    return jax.tree.map(lambda leaf: np.asarray(leaf, float), tree)
+
+
+def forward(params, x, activation):
+    for layer in params[:-1]:
+        x = activation(x @ layer["weight"] + layer["bias"])
+    return x @ params[-1]["weight"] + params[-1]["bias"]
+
+
+def test_an_mlp_is_a_chain_of_affine_maps_and_activations(key):
+    assert set(IN_NUMPY) == set(ACTIVATIONS)
+    x = np.linspace(-2, 2, 12).reshape(4, 3)
+    for hidden in ((), (5,), (5, 4)):
+        params = MLP(hidden).init(key, inputs=3, outputs=2)
+        for name, activation in IN_NUMPY.items() if hidden == (5, 4) else [("tanh", np.tanh)]:
+            values = MLP(hidden, name).apply(params, jnp.asarray(x, jnp.float32))
+            np.testing.assert_allclose(
+                values, forward(in_float64(params), x, activation), rtol=1e-5, atol=1e-5, err_msg=name
+            )
+
+
+@pytest.mark.parametrize("initial", ["unit", "fan_in"])
+def test_weights_start_independent_and_with_the_stated_variance(key, initial):
+    network = MLP((40, 40, 40), initial=initial)
+    params = network.init(key, inputs=40, outputs=40)
+    for layer, variances in zip(params, network.variance(params), strict=True):
+        for name, leaf in layer.items():
+            assert variances[name] == (1 if initial == "unit" else 1 / 40)
+            # Squares of n independent N(0, v) sum to v times a chi-square with n degrees of freedom.
+            lower, upper = stats.chi2(leaf.size).interval(1 - FALSE_ALARM_RATE)
+            assert lower < np.square(leaf).sum() / variances[name] < upper, name
+    # All layers have one shape: were a key used twice, two of them would be equal.
+    flat = np.stack([np.ravel(layer["weight"]) for layer in params])
+    correlation = np.corrcoef(flat)[np.triu_indices(len(flat), 1)]
+    assert np.abs(correlation).max() < stats.norm.isf(FALSE_ALARM_RATE / 2 / len(correlation)) / np.sqrt(1600)
+
+
+def test_fan_in_counts_the_units_below():
+    sizes = (7, 5, 3, 2)
+    params = jax.eval_shape(lambda key: MLP((5, 3)).init(key, inputs=7, outputs=2), jax.random.key(0))
+    assert MLP((5, 3)).fan_in(params) == [{"weight": n, "bias": n} for n in sizes[:-1]]
+
+
+class Tanh(eqx.Module):
+    """One hidden layer as Equinox writes it: weights (out, in), one example at a time; the integer is no parameter."""
+
+    hidden: eqx.nn.Linear
+    last: eqx.nn.Linear
+    version: jax.Array
+
+    def __call__(self, x):
+        return self.last(jnp.tanh(self.hidden(x)))
+
+
+class OneHidden:
+    """The same again, as an object of one's own that follows the protocol."""
+
+    def __init__(self, params):
+        self.params = params
+
+    def init(self, key, inputs, outputs):
+        return self.params
+
+    def apply(self, params, x):
+        return jnp.tanh(x @ params["w"] + params["b"]) @ params["v"] + params["c"]
+
+    def fan_in(self, params):
+        return dict.fromkeys(params, 1)
+
+    variance = fan_in
+
+
+def the_same_network_four_times(key, inputs, outputs):
+    """Networks that start from the same weights, each with the function that brings its parameters to the MLP's form."""
+    mlp = MLP((4,))
+    first, last = mlp.init(key, inputs, outputs)
+
+    def linear(layer):
+        module = eqx.nn.Linear(*layer["weight"].shape, key=jax.random.key(1))
+        return eqx.tree_at(lambda m: (m.weight, m.bias), module, (layer["weight"].T, layer["bias"]))
+
+    def of_equinox(p):
+        return [{"weight": layer.weight.T, "bias": layer.bias} for layer in (p.hidden, p.last)]
+
+    def of_pair(p):
+        return [{"weight": p["w"], "bias": p["b"]}, {"weight": p["v"], "bias": p["c"]}]
+
+    pair = {"w": first["weight"], "b": first["bias"], "v": last["weight"], "c": last["bias"]}
+    own = OneHidden(pair)
+    return [
+        (mlp, lambda p: p),
+        (Tanh(linear(first), linear(last), jnp.arange(3)), of_equinox),
+        ((pair, own.apply), of_pair),
+        (own, of_pair),
+    ]
+
+
+@pytest.mark.parametrize("space", ["function", "parameter"])
+def test_the_posterior_does_not_depend_on_the_library_of_the_network(key, space):
+    rng = np.random.default_rng(0)
+    x, labels = rng.normal(size=(6, 2)), rng.integers(0, 3, 6)
+    networks = the_same_network_four_times(key, inputs=2, outputs=3)
+    potentials = []
+    for network, in_order in networks:
+        weights = {"prior": GaussianWeights(2.0)}
+        if space == "function":
+            weights = {"prior": GaussianProcess(rbf(), nugget=0.1) + GaussianWeights(2.0)}
+        build = function_space if space == "function" else parameter_space
+        posterior = build(network, x, labels, likelihood=Categorical(3), **weights)
+        energy, gradient = eqx.filter_jit(posterior.potential)(key, posterior.init(key))
+        potentials.append((energy, in_order(posterior.position(gradient).network)))
+    for other in potentials[1:]:
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-4), potentials[0], other)
+
+
+def test_a_network_without_output_axis_gets_one(key):
+    x, y = np.linspace(-1, 1, 5), np.ones(5)
+    params = {"w": jnp.array([[0.7]])}
+    energies = [
+        parameter_space((params, apply), x, y, likelihood=Gaussian(0.5)).energy(key, jnp.array([0.7]))
+        for apply in (lambda p, x: x @ p["w"], lambda p, x: (x @ p["w"])[:, 0])
+    ]
+    # Without the axis, y − f would be 5 by 5.
+    residual = 1 - 0.7 * x
+    by_hand = 0.5 * 0.7**2 + 0.5 * np.sum((residual / 0.5) ** 2) + 5 * np.log(0.5 * np.sqrt(2 * np.pi))
+    np.testing.assert_allclose(energies, by_hand, rtol=1e-6)
+    scalar = as_network(eqx.nn.MLP(1, "scalar", 3, 1, key=key))
+    one = as_network(eqx.nn.MLP(1, 1, 3, 1, key=key))
+    points = jnp.asarray(x, jnp.float32)[:, None]
+    np.testing.assert_array_equal(scalar.apply(scalar.params, points), one.apply(one.params, points))
+
+
+def test_foreign_weights_are_scaled_by_the_fan_in_of_their_layout(key):
+    equinox = as_network(eqx.nn.Linear(6, 2, key=key))
+    fan_in = equinox.fan_in(equinox.params)
+    assert (fan_in.weight, fan_in.bias) == (6, 1)
+    convolution = as_network(eqx.nn.Conv2d(3, 8, kernel_size=5, key=key))
+    assert convolution.fan_in(convolution.params).weight == 3 * 5 * 5
+
+    layouts = {"dense": jnp.zeros((6, 2)), "convolution": jnp.zeros((5, 5, 3, 8)), "bias": jnp.zeros(8)}
+    pair = as_network((layouts, lambda p, x: x @ p["dense"]))
+    assert pair.fan_in(layouts) == {"dense": 6, "convolution": 75, "bias": 1}
+    # N(0, s² / fan in) has the precision fan in / s².
+    precision = GaussianWeights(2.0, scaling="fan_in").precision(pair, layouts)
+    assert jax.tree.map(lambda leaf: set(np.ravel(leaf).tolist()), precision) == {
+        "dense": {6 / 4},
+        "convolution": {75 / 4},
+        "bias": {1 / 4},
+    }
+
+
+def test_two_pairs_of_one_function_are_one_network_and_compile_once():
+    def apply(params, x):
+        return x @ params
+
+    def other(params, x):
+        return x @ params
+
+    one, same = as_network((jnp.ones((1, 1)), apply)), as_network((jnp.zeros((1, 1)), apply))
+    assert one == same
+    assert hash(one) == hash(same)
+    assert one != as_network((jnp.ones((1, 1)), other))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"activation": "swish"}, "unknown activation 'swish'; choose from tanh"),
+        ({"hidden": (10, 0)}, r"at least one unit, got hidden=\(10, 0\)"),
+        ({"hidden": (-3,)}, "at least one unit"),
+        ({"initial": "he"}, "unknown initial 'he'; choose 'unit' or 'fan_in'"),
+    ],
+)
+def test_an_impossible_mlp_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        MLP(**options)
+
+
+@pytest.mark.parametrize(
+    ("network", "message"),
+    [
+        (lambda x: x, "cannot use function as a network; give an MLP, an Equinox module or a pair"),
+        ("mlp", "cannot use str as a network"),
+        (({"w": jnp.ones((1, 1))}, "apply"), "cannot use tuple as a network"),
+        (({"w": np.arange(3)}, lambda p, x: x), "must be a float array.*keep integers and flags inside apply"),
+        (({"w": jnp.ones(2), "train": True}, lambda p, x: x), "must be a float array, but one is True"),
+        (MLP, "cannot use type as a network"),
+    ],
+)
+def test_what_is_no_network_is_refused(network, message):
+    with pytest.raises(TypeError, match=message):
+        as_network(network)
+
+
+@pytest.mark.parametrize(
+    ("network", "message"),
+    [
+        ((jnp.ones((2, 3)), lambda p, x: x @ p), r"values of shape \(2, 3\).*needs \(2, 1\)"),
+        ((jnp.ones((3, 1)), lambda p, x: x @ p), r"cannot be applied to inputs of shape \(5, 2\)"),
+        (eqx.nn.Linear(3, 1, key=jax.random.key(0)), r"cannot be applied to inputs of shape \(5, 2\)"),
+        (eqx.nn.Linear(2, 4, key=jax.random.key(0)), r"values of shape \(2, 4\).*needs \(2, 1\)"),
+    ],
+)
+def test_a_network_that_does_not_fit_the_data_is_refused(network, message):
+    with pytest.raises(ValueError, match=message):
+        parameter_space(network, np.ones((5, 2)), np.ones(5), likelihood=Gaussian())
