@@ -16,9 +16,7 @@ import pytest
 import fsgmcmc
 
 README = Path(__file__).resolve().parents[1] / "README.md"
-PYTHON_BLOCK = re.compile(
-    r"^(?P<indent> *)```python\b[^\n]*\n(?P<code>.*?)^(?P=indent)```", re.DOTALL | re.MULTILINE
-)
+PYTHON_BLOCK = re.compile(r"^(?P<indent> *)```python\b[^\n]*\n(?P<code>.*?)^(?P=indent)```", re.DOTALL | re.MULTILINE)
 DOCTEST_FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 

@@ -66,9 +66,7 @@ def test_moments_are_those_of_the_predictive_law():
 
         return quad(integrand, -50, 50, points=prediction.functions.ravel(), limit=200)[0]
 
-    np.testing.assert_allclose(
-        [moment(0), moment(1), moment(2)], [1, 0, prediction.std.item() ** 2], atol=1e-6
-    )
+    np.testing.assert_allclose([moment(0), moment(1), moment(2)], [1, 0, prediction.std.item() ** 2], atol=1e-6)
     np.testing.assert_allclose(prediction.epistemic, prediction.functions.std(axis=0))
 
 
@@ -159,16 +157,12 @@ def test_entropy_splits_into_noise_and_disagreement():
 def test_class_log_probability_is_that_of_the_mean_and_does_not_underflow():
     logits = np.random.default_rng(8).normal(size=(5, 9, 4))
     prediction, labels = CategoricalPrediction(logits), np.arange(9) % 4
-    np.testing.assert_allclose(
-        prediction.log_prob(labels), np.log(prediction.probabilities[np.arange(9), labels])
-    )
+    np.testing.assert_allclose(prediction.log_prob(labels), np.log(prediction.probabilities[np.arange(9), labels]))
     np.testing.assert_array_equal(prediction.labels, prediction.probabilities.argmax(axis=1))
     assert CategoricalPrediction(np.array([[[0.0, 2000.0]]])).log_prob([0]).item() == -2000
 
 
-@pytest.mark.parametrize(
-    "name", ["aleatoric", "std", "quantile", "log_prob", "crps", "cdf", "log_prob_moment"]
-)
+@pytest.mark.parametrize("name", ["aleatoric", "std", "quantile", "log_prob", "crps", "cdf", "log_prob_moment"])
 def test_unknown_noise_names_the_remedy(name):
     prediction = GaussianPrediction(np.ones((3, 2, 1)), None)
     assert prediction.mean.tolist() == [[1], [1]]

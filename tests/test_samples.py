@@ -21,7 +21,9 @@ def test_functions_in_blocks_equal_the_network(monkeypatch):
     monkeypatch.setattr("fsgmcmc.samples.VALUES_PER_CALL", 5)
     values = samples.functions(X)
     params = jax.tree.map(lambda leaf: leaf[1, 3], samples.params.network)
-    np.testing.assert_allclose(values[1, 3], samples.network.apply(params, jnp.asarray(X[:, None], jnp.float32)), rtol=1e-5)
+    np.testing.assert_allclose(
+        values[1, 3], samples.network.apply(params, jnp.asarray(X[:, None], jnp.float32)), rtol=1e-5
+    )
 
 
 def test_predictions_pool_the_chains_and_carry_the_noise():

@@ -98,7 +98,9 @@ def test_how_steps_are_cut_into_calls_changes_nothing(monkeypatch):
     whole = sample(3, posterior(), fsgld(), draws=15, chains=2, **SHORT)
     monkeypatch.setattr("fsgmcmc.sampling.FIRST_CALL_STEPS", 3)
     monkeypatch.setattr("fsgmcmc.sampling.SECONDS_PER_CALL", 0.0)
-    np.testing.assert_array_equal(sample(3, posterior(), fsgld(), draws=15, chains=2, **SHORT).positions, whole.positions)
+    np.testing.assert_array_equal(
+        sample(3, posterior(), fsgld(), draws=15, chains=2, **SHORT).positions, whole.positions
+    )
 
 
 def test_chains_do_not_depend_on_how_many_run_together():
@@ -144,7 +146,9 @@ def test_a_bare_target_and_given_starts():
 
 
 def test_a_diverging_chain_is_reported_with_its_remedy():
-    with pytest.raises(DivergenceError, match=r"chain 0 turned non-finite by step \d+ with step size 10; try") as caught:
+    with pytest.raises(
+        DivergenceError, match=r"chain 0 turned non-finite by step \d+ with step size 10; try"
+    ) as caught:
         sample(0, posterior(), fsgld(10.0), draws=5, chains=2, back_off=0, **SHORT)
     assert caught.value.step_size == 10
     assert 0 < caught.value.step <= 100
@@ -153,7 +157,9 @@ def test_a_diverging_chain_is_reported_with_its_remedy():
 def test_the_remedy_can_be_applied():
     target = Energy(lambda w: 0.5 * 100.0 * jnp.sum(w * w), jnp.ones(3))
     with pytest.warns(UserWarning, match="starting over with half the step"):
-        samples = sample(0, target, langevin(0.03), draws=5, thinning=50, burn_in=500, chains=2, warm_up=None, back_off=2)
+        samples = sample(
+            0, target, langevin(0.03), draws=5, thinning=50, burn_in=500, chains=2, warm_up=None, back_off=2
+        )
     assert np.isfinite(samples.positions).all()
     assert samples.info["step_size"] == pytest.approx(0.015)
 
@@ -192,12 +198,12 @@ def test_one_program_serves_posteriors_of_the_same_shape():
 
     options = {"draws": 2, "thinning": 1, "burn_in": 2, "chains": 1, "warm_up": None}
     sample(0, build(0.0), fsgld(1e-5), **options)
-    with jax.log_compiles(True), _count_compilations() as compiled:
+    with jax.log_compiles(True), CountCompilations() as compiled:
         sample(1, build(0.1), fsgld(2e-5), **options)
     assert not [name for name in compiled if "advance" in name], compiled
 
 
-class _count_compilations:
+class CountCompilations:
     def __enter__(self):
         import logging
 

@@ -32,9 +32,7 @@ class Run:
         """Draws kept from each chain so far."""
         return sum(block.shape[1] for block in self.energy)
 
-    def add(
-        self, states: Any, steps: int, leaves: list[np.ndarray], energy: np.ndarray, seconds: float
-    ) -> None:
+    def add(self, states: Any, steps: int, leaves: list[np.ndarray], energy: np.ndarray, seconds: float) -> None:
         """Where the chains are after some more steps, and what was kept of them."""
         if energy.shape[1]:
             self.kept.append(leaves)

@@ -17,13 +17,16 @@ def matrix(values: Any, name: str) -> np.ndarray:
         raise ValueError(f"{name} must have rows and columns, got shape {array.shape}")
     if array.shape[0] == 0:
         raise ValueError(f"{name} has no rows")
+    if array.size == 0:
+        raise ValueError(f"{name} has no columns")
     return array
 
 
 def finite(values: Any, name: str) -> np.ndarray:
     """`values` as a float32 array without NaN or infinity."""
     try:
-        array = np.asarray(values, dtype=np.float32)
+        with np.errstate(over="ignore"):
+            array = np.asarray(values, dtype=np.float32)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be numeric: {error}") from None
     wrong = np.argwhere(~np.isfinite(array))
@@ -49,7 +52,7 @@ def positive(value: Any, name: str) -> None:
         raise ValueError(f"{name} must be positive and finite, got {value}")
 
 
-def count(value: int, name: str, *, least: int = 1) -> int:
+def count(value: Any, name: str, *, least: int = 1) -> int:
     """`value` as a whole number that is at least `least`."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")

@@ -21,7 +21,7 @@ def write(path: str | os.PathLike, arrays: dict[str, np.ndarray], meta: dict[str
     handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
-            np.savez(file, **{_JSON: np.frombuffer(text.encode(), np.uint8)}, **arrays)
+            np.savez(file, allow_pickle=False, **{_JSON: np.frombuffer(text.encode(), np.uint8)} | arrays)
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)
@@ -49,7 +49,7 @@ def read(path: str | os.PathLike, kind: str) -> tuple[dict[str, np.ndarray], dic
 
 
 def numbered(name: str, leaves: list[Any]) -> dict[str, np.ndarray]:
-    """Leaves of a pytree as arrays `name_0`, `name_1`, …"""
+    """Leaves of a pytree as arrays `name_0`, `name_1` and so on."""
     return {f"{name}_{index}": np.asarray(leaf) for index, leaf in enumerate(leaves)}
 
 

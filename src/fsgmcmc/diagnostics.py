@@ -134,9 +134,7 @@ def _warnings(worst_r_hat: float, smallest_ess: float, drift: float, growth: flo
         found.append(f"The smallest effective sample size is {smallest_ess:.0f}: run longer or more chains.")
     if abs(drift) > ENERGY_DRIFT_LIMIT:
         direction = "falling" if drift < 0 else "rising"
-        found.append(
-            f"The energy is still {direction}, by {abs(drift):.1f} standard deviations: use more burn-in."
-        )
+        found.append(f"The energy is still {direction}, by {abs(drift):.1f} standard deviations: use more burn-in.")
     if growth is not None and growth > WEIGHT_GROWTH_LIMIT:
         found.append(f"The squared weights grew {np.exp(growth):.1f}-fold: add the weak weight prior.")
     return tuple(found)
@@ -149,9 +147,7 @@ def _standardised(values: ArrayLike) -> tuple[np.ndarray, np.ndarray, tuple[int,
     """
     values = np.asarray(values, dtype=np.float64)
     if values.ndim < 2 or values.shape[1] < 4:
-        raise ValueError(
-            f"R-hat and ESS need (chains, 4 or more draws, ...), got {values.shape}: keep more draws"
-        )
+        raise ValueError(f"R-hat and ESS need (chains, 4 or more draws, ...), got {values.shape}: keep more draws")
     if not np.isfinite(values).all():
         raise ValueError("values hold NaN or infinity: leave out the chains that diverged")
     flat = values[:, : values.shape[1] // 2 * 2].reshape(len(values), values.shape[1] // 2 * 2, -1)

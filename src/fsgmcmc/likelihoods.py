@@ -83,9 +83,7 @@ class Gaussian(eqx.Module):
             return self
         return eqx.tree_at(lambda likelihood: likelihood.noise, self, self.noise[indices])
 
-    def log_prob(
-        self, params: Any, f: Float[Array, "n outputs"], y: Float[Array, "n outputs"]
-    ) -> Float[Array, " n"]:
+    def log_prob(self, params: Any, f: Float[Array, "n outputs"], y: Float[Array, "n outputs"]) -> Float[Array, " n"]:
         """−½ ((y − f)/σ)² − log σ − ½ log 2π, summed over outputs."""
         noise = jnp.exp(params["log_noise"]) if self.sampled else self.noise
         noise = noise[:, None] if noise.ndim else noise

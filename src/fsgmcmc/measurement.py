@@ -110,8 +110,9 @@ def union(*parts: Measurement) -> Measurement:
     features = [jax.eval_shape(part.draw, jax.random.key(0)).shape[1:] for part in parts]
     if len(set(features)) > 1:
         raise ValueError(f"the parts of a union differ in their features: {', '.join(map(str, features))}")
-    if all(isinstance(part, FixedSet) for part in parts):
-        return FixedSet(np.concatenate([part.points for part in parts]))
+    fixed_points = [part.points for part in parts if isinstance(part, FixedSet)]
+    if len(fixed_points) == len(parts):
+        return FixedSet(np.concatenate(fixed_points))
 
     def draw(key: PRNGKeyArray) -> Array:
         keys = jax.random.split(key, len(parts))

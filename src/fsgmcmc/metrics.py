@@ -42,9 +42,7 @@ def nll_moment(prediction: RegressionPrediction, y: ArrayLike) -> float:
     Many papers report this one; it is not below `nll` on average when the mixture is the truth.
 
     >>> from fsgmcmc.predictions import GaussianPrediction
-    >>> round(
-    ...     nll_moment(GaussianPrediction(np.array([[[-1.0]], [[1.0]]]), noise=1.0), [0.0]), 4
-    ... )  # log sqrt(2π · 2)
+    >>> round(nll_moment(GaussianPrediction(np.array([[[-1.0]], [[1.0]]]), noise=1.0), [0.0]), 4)  # log sqrt(2π · 2)
     1.2655
     """
     return float(-np.mean(prediction.log_prob_moment(y)))

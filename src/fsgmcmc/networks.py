@@ -88,9 +88,7 @@ class MLP:
         """Weights and biases drawn independently, as `initial` says."""
         sizes = (inputs, *self.hidden, outputs)
         layers = []
-        for layer_key, fan_in, units in zip(
-            jax.random.split(key, len(sizes) - 1), sizes[:-1], sizes[1:], strict=True
-        ):
+        for layer_key, fan_in, units in zip(jax.random.split(key, len(sizes) - 1), sizes[:-1], sizes[1:], strict=True):
             weight_key, bias_key = jax.random.split(layer_key)
             scale = 1.0 if self.initial == "unit" else fan_in**-0.5
             layers.append(

@@ -40,7 +40,7 @@ def function_panel(
     axes.plot(grid, mean, color=BAND, lw=1.8, label="mean")
     if reference is not None:
         centre, spread = reference.mean[:, 0], reference.epistemic[:, 0]
-        for sign, label in ((-2, "exact GP ± 2 sd"), (2, None)):
+        for sign, label in ((-2, "exact GP ± 2 sd"), (2, "_")):
             axes.plot(grid, centre + sign * spread, color=REFERENCE, lw=1.0, ls="--", label=label)
     if truth is not None:
         axes.plot(grid, truth, color=INK, lw=1.0, ls=":", label="truth")

@@ -80,15 +80,13 @@ class Posterior(eqx.Module):
         """Whether U is the same for every key: full batch and fixed measurement points."""
         return self.batch_size is None and all(isinstance(prior, FixedPrior) for prior in self.functional)
 
-    def potential(
-        self, key: PRNGKeyArray, w: Float[Array, " k"]
-    ) -> tuple[Float[Array, ""], Float[Array, " k"]]:
+    def potential(self, key: PRNGKeyArray, w: Float[Array, " k"]) -> tuple[Float[Array, ""], Float[Array, " k"]]:
         """Ũ(w) and its gradient; the key draws the minibatch and the measurement points."""
         outputs, output_energy = self._stages(key)
         params, own = self.position(w)
         values, pull_back = jax.vjp(outputs, params)
         energy, (cotangent, own_gradient) = jax.value_and_grad(output_energy)((values, own))
-        gradient = self.ravel.ravel(Position(*pull_back(cotangent), own_gradient))
+        gradient = self.ravel.ravel(Position(pull_back(cotangent)[0], own_gradient))
         return energy + 0.5 * jnp.sum(self.precision * w * w), gradient + self.precision * w
 
     def energy(self, key: PRNGKeyArray, w: Float[Array, " k"]) -> Float[Array, ""]:
@@ -97,18 +95,14 @@ class Posterior(eqx.Module):
         params, own = self.position(w)
         return output_energy((outputs(params), own)) + 0.5 * jnp.sum(self.precision * w * w)
 
-    def curvature(
-        self, key: PRNGKeyArray, w: Float[Array, " k"], v: Float[Array, " k"]
-    ) -> Float[Array, " k"]:
+    def curvature(self, key: PRNGKeyArray, w: Float[Array, " k"], v: Float[Array, " k"]) -> Float[Array, " k"]:
         """The Gauss-Newton matrix of Ũ times v: Jᵀ (∇²_f U) J v, with the network's own curvature left out."""
         outputs, output_energy = self._stages(key)
         (params, own), (params_v, own_v) = self.position(w), self.position(v)
         values, values_v = jax.jvp(outputs, (params,), (params_v,))
         _, pull_back = jax.vjp(outputs, params)
-        _, (cotangent, own_product) = jax.jvp(
-            jax.grad(output_energy), ((values, own),), ((values_v, own_v),)
-        )
-        return self.ravel.ravel(Position(*pull_back(cotangent), own_product)) + self.precision * v
+        _, (cotangent, own_product) = jax.jvp(jax.grad(output_energy), ((values, own),), ((values_v, own_v),))
+        return self.ravel.ravel(Position(pull_back(cotangent)[0], own_product)) + self.precision * v
 
     def _stages(self, key: PRNGKeyArray) -> tuple[Callable, Callable]:
         """U as two stages: parameters to function values, and function values to energy."""
@@ -245,15 +239,15 @@ def _build(
     outputs = likelihood.outputs(y)
     params = jax.eval_shape(lambda key: network.init(key, x.shape[-1], outputs), jax.random.key(0))
     _check_outputs(network, params, x, outputs)
-    for prior in functional:
-        _check_points(prior, x, outputs)
+    for term in functional:
+        _check_points(term, params, x, outputs)
     own = likelihood.init()
     ravel = Ravel.of(Position(params, own))
     precision = jnp.zeros(ravel.size, jnp.float32)
     for prior in weights:
         free = jax.tree.map(jnp.zeros_like, own)
         precision += ravel.ravel(Position(prior.precision(network, params), free))
-    bound = tuple(prior.bind() for prior in functional)
+    bound = tuple(term.bind() for term in functional)
     shares_points = (
         batch_size is None
         and len(bound) == 1
@@ -286,9 +280,13 @@ def _check_outputs(network: Network, params: Any, x: np.ndarray, outputs: int) -
         )
 
 
-def _check_points(prior: Functional, x: np.ndarray, outputs: int) -> None:
-    shape = jax.eval_shape(prior.measurement.draw, jax.random.key(0)).shape
-    if prior.function is None and shape[1:] != x.shape[1:]:
-        raise ValueError(f"measurement points have {shape[1:]} features but x has {x.shape[1:]}")
-    if prior.function is None:
-        prior.process.check_outputs(outputs)
+def _check_points(prior: Functional, params: Any, x: np.ndarray, outputs: int) -> None:
+    points = jax.eval_shape(prior.measurement.draw, jax.random.key(0))
+    if prior.function is not None:
+        shape = jax.eval_shape(prior.function, params, points).shape
+        if len(shape) != 2:
+            raise ValueError(f"the function of a functional prior must give (points, outputs), got shape {shape}")
+        outputs = shape[1]
+    elif points.shape[1:] != x.shape[1:]:
+        raise ValueError(f"measurement points have {points.shape[1:]} features but x has {x.shape[1:]}")
+    prior.process.check_outputs(outputs)

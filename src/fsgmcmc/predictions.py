@@ -180,9 +180,7 @@ class CategoricalPrediction:
     """Draws of the class logits, (draws, rows, classes); entropies are in nats.
 
     >>> disagreeing = CategoricalPrediction(np.array([[[0.0, 50.0]], [[50.0, 0.0]]]))
-    >>> print(
-    ...     disagreeing.probabilities, disagreeing.entropy.round(3), disagreeing.mutual_information.round(3)
-    ... )
+    >>> print(disagreeing.probabilities, disagreeing.entropy.round(3), disagreeing.mutual_information.round(3))
     [[0.5 0.5]] [0.693] [0.693]
     """
 
@@ -229,9 +227,7 @@ class CategoricalPrediction:
     def log_prob(self, y: ArrayLike) -> Rows:
         """Log of the mean probability of each label."""
         labels = self.targets(y)[None, :, None]
-        return _by_rows(
-            lambda z, k: _log_mean(np.take_along_axis(log_softmax(z, 2), k, 2)), self.logits, labels
-        )
+        return _by_rows(lambda z, k: _log_mean(np.take_along_axis(log_softmax(z, 2), k, 2)), self.logits, labels)
 
 
 Prediction = RegressionPrediction | CategoricalPrediction

@@ -33,6 +33,7 @@ class Samples:
         likelihood: Its likelihood.
         ravel: The map from w to parameters.
         inputs: Features of a row of x.
+        outputs: Outputs of the network.
         info: Settings and cost of the run: iterations, seconds, step size and the like.
     """
 
@@ -43,6 +44,7 @@ class Samples:
     likelihood: Gaussian | Categorical | None = None
     ravel: Ravel | None = None
     inputs: int | None = None
+    outputs: int | None = None
     info: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -103,7 +105,7 @@ class Samples:
             "likelihood": _describe_likelihood(self.likelihood),
             "shapes": [list(shape) for shape in ravel.shapes],
             "inputs": self.inputs,
-            "outputs": int(self._output_shape()),
+            "outputs": self.outputs,
             "info": self.info,
         }
         _storage.write(path, arrays, meta)
@@ -118,29 +120,25 @@ class Samples:
             network = MLP(**{**meta["network"], "hidden": tuple(meta["network"]["hidden"])})
         network = as_network(network)
         likelihood = _restore_likelihood(meta["likelihood"], _storage.collect_numbered("likelihood", arrays))
-        params = jax.eval_shape(
-            lambda key: network.init(key, meta["inputs"], meta["outputs"]), jax.random.key(0)
-        )
+        params = jax.eval_shape(lambda key: network.init(key, meta["inputs"], meta["outputs"]), jax.random.key(0))
         ravel = Ravel.of(Position(params, likelihood.init()))
         if [list(shape) for shape in ravel.shapes] != meta["shapes"]:
             raise ValueError(f"the network given does not have the parameter shapes saved in {path}")
         return cls(
-            arrays["positions"], arrays["energy"], None, network, likelihood, ravel, meta["inputs"], meta["info"]
+            arrays["positions"],
+            arrays["energy"],
+            network=network,
+            likelihood=likelihood,
+            ravel=ravel,
+            inputs=meta["inputs"],
+            outputs=meta["outputs"],
+            info=meta["info"],
         )
 
     def _weights(self, purpose: str) -> tuple[Ravel, np.ndarray]:
         if self.positions is None or self.ravel is None:
             raise ValueError(f"{purpose} needs the weights, but this run kept only what `collect` returned")
         return self.ravel, self.positions
-
-    def _output_shape(self) -> int:
-        assert self.network is not None
-        assert self.ravel is not None
-        shape = jax.ShapeDtypeStruct((self.ravel.size,), np.float32)
-        row = jax.ShapeDtypeStruct((1, self.inputs), np.float32)
-        return jax.eval_shape(
-            lambda w, x: self.network.apply(self.ravel.unravel(w).network, x), shape, row
-        ).shape[1]
 
 
 @eqx.filter_jit

@@ -203,9 +203,13 @@ def _check_match(target: Any, sampler: Sampler) -> None:
     if not isinstance(target, Posterior):
         return
     if sampler.space == "function" and not target.functional:
-        raise ValueError("this sampler is for function space, but the posterior has only a weight prior: use sgld or sghmc")
+        raise ValueError(
+            "this sampler is for function space, but the posterior has only a weight prior: use sgld or sghmc"
+        )
     if sampler.space == "parameter" and target.functional:
-        raise ValueError("this sampler is for parameter space, but the posterior has a functional prior: use fsgld or fsghmc")
+        raise ValueError(
+            "this sampler is for parameter space, but the posterior has a functional prior: use fsgld or fsghmc"
+        )
     if sampler.needs_deterministic and not target.is_deterministic:
         raise ValueError(
             "a Metropolis-corrected sampler needs the same potential at every step: "
@@ -229,7 +233,7 @@ def _identity(w: Any) -> Any:
 def _samples(run: Run, target: Any, collect: Callable | None, draws: int, info: dict[str, Any]) -> Samples:
     leaves, energy = run.stacked()
     leaves, energy = [leaf[:, :draws] for leaf in leaves], energy[:, :draws]
-    info |= {"sampler": type(run.sampler).__name__, "step_size": float(run.sampler.step_size.initial)}
+    info |= {"sampler": type(run.sampler).__name__, "step_size": run.sampler.initial_step}
     positions, collected = (leaves[0], None) if collect is None else (None, None)
     if collect is not None:
         structure = jax.tree.structure(jax.eval_shape(_what_is_kept(target, collect), run.origin[0]))
@@ -243,6 +247,7 @@ def _samples(run: Run, target: Any, collect: Callable | None, draws: int, info: 
         network=target.network,
         likelihood=target.likelihood,
         ravel=target.ravel,
-        inputs=int(target.x.shape[-1]),
+        inputs=target.x.shape[-1],
+        outputs=target.likelihood.outputs(target.y),
         info=info,
     )

@@ -108,9 +108,7 @@ def _descend(
 
 
 @eqx.filter_jit
-def _adapt(
-    key: PRNGKeyArray, target: Target, sampler: Sampler, positions: Any, adapts: bool, by_rule: bool
-) -> Sampler:
+def _adapt(key: PRNGKeyArray, target: Target, sampler: Sampler, positions: Any, adapts: bool, by_rule: bool) -> Sampler:
     diagonal_key, curvature_key = jax.random.split(key)
     if adapts:
         diagonals = jax.vmap(lambda key, w: diagonal_preconditioner(key, target, w))(
@@ -122,14 +120,12 @@ def _adapt(
             chain_keys(curvature_key, len(positions)), positions
         )
         stable = jnp.min(jax.vmap(lambda c: sampler.stable_step(c, positions.shape[1]))(curvature))
-        sampler = sampler.with_step(jnp.minimum(stable, sampler.step_size.initial))
+        sampler = sampler.with_step(jnp.minimum(stable, sampler.step_size(0)))
     return sampler
 
 
 @eqx.filter_jit
-def _run(
-    key: PRNGKeyArray, target: Target, sampler: Sampler, positions: Any, steps: Any
-) -> Float[Array, "chains k"]:
+def _run(key: PRNGKeyArray, target: Target, sampler: Sampler, positions: Any, steps: Any) -> Float[Array, "chains k"]:
     def chain(chain_key: PRNGKeyArray, w: Array) -> Array:
         init_key, run_key = jax.random.split(chain_key)
 

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.test_util import check_grads
 from sklearn.gaussian_process import kernels as sk
 
 from fsgmcmc.priors import kernels
@@ -55,18 +56,19 @@ def test_other_expressions_are_refused_and_the_known_names_told(expression):
 
 
 @pytest.mark.parametrize("name", list(kernels.KERNELS))
-@pytest.mark.parametrize("ard", [True, False])
-def test_gradients_are_exact_and_finite_at_coincident_points(name, ard):
-    kernel = kernels.kernel_by_name(name, 3, ard)
-    points = np.vstack([A[:3], A[0]])
+def test_gradients_are_exact_and_finite_at_coincident_points(name):
+    kernel = kernels.kernel_by_name(name, 3, ard=True) + kernels.kernel_by_name(name, 3, ard=False)
 
+    @jax.jit
     def total(x, kernel):
-        return jnp.sum(jnp.asarray(A[:4] @ A[:4].T) * kernels.evaluate(kernel, x, x))
+        return jnp.vdot(A @ A.T, kernels.evaluate(kernel, x, x))
 
     with jax.enable_x64(True):
-        assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(jax.grad(total)(points, kernel)))
         floats = jax.tree.map(lambda leaf: jnp.asarray(leaf, float), kernel)
-        jax.test_util.check_grads(total, (A[:4], floats), order=1, modes=["fwd", "rev"], rtol=1e-5)
+        check_grads(total, (jnp.asarray(A), floats), order=1, rtol=1e-5)
+        coincident = jnp.asarray(A[[0, 0, 1, 1, 1, 2]])
+        gradients = jax.grad(total, (0, 1))(coincident, floats)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradients))
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, np.nan, np.inf, [1.0, 0.0]])
@@ -81,5 +83,3 @@ def test_hyperparameters_must_be_positive(bad):
 def test_lengthscales_and_points_must_agree():
     with pytest.raises(ValueError, match="3 lengthscales but the points 1 features"):
         kernels.evaluate(kernels.rbf() + kernels.matern32(ARD), jnp.ones((4, 1)))
-    with pytest.raises(ValueError, match=r"x\[:, None\]"):
-        kernels.evaluate(kernels.rbf(), jnp.ones(4))

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from fsgmcmc.priors import pretraining
 from fsgmcmc.priors.gaussian_process import GaussianProcess, gaussian
 from fsgmcmc.priors.kernels import kernel_by_name, linear, rbf
 from fsgmcmc.priors.pretraining import log_normal, pretrain
@@ -30,6 +31,7 @@ def test_closed_form_gradient_is_that_through_the_cholesky_factor(columns):
     rng = np.random.default_rng(0)
     root, residual = rng.normal(size=(8, 8)), rng.normal(size=(8, *columns))
     with jax.enable_x64(True):
+        residual = jnp.asarray(residual)
         C = jnp.asarray(root @ root.T + np.eye(8))
         by_hand = jax.grad(log_normal, (0, 1))(residual, C)
         # The factor is a function of the lower triangle only; the closed form treats both triangles alike.
@@ -38,15 +40,14 @@ def test_closed_form_gradient_is_that_through_the_cholesky_factor(columns):
         np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("outputs", [1, 2])
-def test_hyperparameters_of_a_known_process_are_recovered(outputs):
-    x, y = gp_data(200, outputs)
+def test_hyperparameters_of_a_known_process_are_recovered():
+    x, y = gp_data(200, outputs=2)
     first = GaussianProcess(kernel_by_name("rbf", 2))
     fit = pretrain(first, x, y)
     lengthscales, variance = fit.prior.kernel.kernel2.factor, fit.prior.kernel.kernel1.value
     np.testing.assert_allclose(np.log(lengthscales), np.log([0.5, 2.0]), atol=np.log(1.5))
     np.testing.assert_allclose(np.log([variance, fit.noise]), np.log([4.0, 0.3]), atol=np.log(1.8))
-    np.testing.assert_allclose(fit.prior.mean, np.full(outputs, 10.0) if outputs > 1 else 10.0, atol=2.0)
+    np.testing.assert_allclose(fit.prior.mean, [10.0, 10.0], atol=2.0)
     # The evidence is that of the prior returned, it climbs, and it beats start and truth.
     np.testing.assert_allclose(fit.evidence, fit.prior.evidence(x, y, fit.noise), rtol=1e-9)
     assert (np.diff(fit.trace) >= 0).all()
@@ -60,7 +61,7 @@ def test_twenty_noisy_points_give_a_sane_fit(seed):
     fit = pretrain(GaussianProcess(rbf()), x, y)
     assert 0.02 < fit.prior.kernel.kernel2.scale < 0.3
     assert 0.15 < fit.noise < 0.8
-    thorough = pretrain(GaussianProcess(rbf()), x, y, starts=12, seed=1)
+    thorough = pretrain(GaussianProcess(rbf()), x, y, starts=6, seed=1)
     assert fit.evidence > thorough.evidence - 0.01
 
 
@@ -71,15 +72,23 @@ def test_the_fit_follows_the_units_of_the_data():
     np.testing.assert_allclose(scales[1] - scales[0], np.log([1e4, 1e-3]), atol=0.01)
 
 
-def test_many_rows_are_screened_and_still_beat_the_first_start_and_the_truth():
-    x, y = gp_data(400)
+def test_many_rows_are_screened_and_still_beat_the_first_start_and_the_truth(monkeypatch):
+    monkeypatch.setattr(pretraining, "SCREENING_ROWS", 50)
+    x, y = gp_data(100)
     truth = GaussianProcess(rbf([0.5, 2.0], 4.0), 10.0)
-    fit = pretrain(GaussianProcess(kernel_by_name("rbf", 2)), x, y, noise=np.full(400, 0.3))
-    assert fit.evidence >= truth.evidence(x, y, 0.3)
-    assert fit.noise.shape == (400,)
-    subsampled = pretrain(truth, x, y, epochs=5, max_points=50, learn_mean=False)
-    assert subsampled.evidence > fit.evidence  # of 50 rows instead of 400
-    assert subsampled.prior.mean == 10.0
+    for first in (truth, GaussianProcess(kernel_by_name("rbf", 2))):
+        fit = pretrain(first, x, y, noise=np.full(100, 0.3))
+        assert fit.evidence >= truth.evidence(x, y, 0.3)
+        assert fit.noise.shape == (100,)
+
+
+def test_rows_beyond_the_most_are_left_out():
+    x, y = gp_data(100)
+    few, all_rows = (
+        pretrain(GaussianProcess(rbf()), x, y, epochs=5, max_points=n, learn_mean=False) for n in (25, 100)
+    )
+    assert few.evidence > all_rows.evidence + 25
+    assert few.prior.mean == 0.0
 
 
 def test_no_epochs_return_the_start():
@@ -93,8 +102,8 @@ def test_no_epochs_return_the_start():
 
 
 def test_kernels_and_noises_of_several_outputs_are_fitted_apart():
-    x, y = gp_data(40, outputs=2)
-    noise = np.full((40, 2), 0.3)
+    x, y = gp_data(25, outputs=2)
+    noise = np.full((25, 2), 0.3)
     joint = pretrain(GaussianProcess((rbf(), linear())), x, y, epochs=200, noise=noise)
     apart = [pretrain(GaussianProcess(k), x, y[:, c], epochs=200, noise=0.3) for c, k in enumerate([rbf(), linear()])]
     np.testing.assert_allclose(joint.evidence, sum(fit.evidence for fit in apart), atol=0.01)
@@ -113,11 +122,10 @@ def ordinary_troubles():
 
 
 @pytest.mark.parametrize("trouble", ordinary_troubles())
-@pytest.mark.parametrize("kernel", ["rbf", "linear + matern12"])
 @pytest.mark.filterwarnings("ignore:the fitted Gaussian process explains the data by noise alone")
-def test_ordinary_troubles_give_finite_fits(trouble, kernel):
+def test_ordinary_troubles_give_finite_fits(trouble):
     x, y = ordinary_troubles()[trouble]
-    fit = pretrain(GaussianProcess(kernel_by_name(kernel, 2)), x, y, epochs=20, starts=2)
+    fit = pretrain(GaussianProcess(kernel_by_name("linear + rbf", 2)), x, y, epochs=20, starts=2)
     leaves = [fit.evidence, fit.noise, fit.prior.mean, *jax.tree.leaves(fit.prior.kernel)]
     assert all(np.isfinite(leaf).all() and np.all(np.abs(leaf) < 1e25) for leaf in leaves)
     # The fitted numbers serve a float32 program too.

@@ -57,9 +57,7 @@ def linear_gaussian(space: str = "function") -> LinearGaussian:
         covariance = np.asarray(process.covariance(points), float)
         precision += basis.T @ np.linalg.solve(covariance, basis)
     else:
-        posterior = parameter_space(
-            network, x, y, prior=GaussianWeights(WEIGHT_SCALE), likelihood=Gaussian(NOISE)
-        )
+        posterior = parameter_space(network, x, y, prior=GaussianWeights(WEIGHT_SCALE), likelihood=Gaussian(NOISE))
     precision += np.eye(FEATURES) / WEIGHT_SCALE**2
     mean = np.linalg.solve(precision, phi.T @ y[:, 0] / NOISE**2)
     return LinearGaussian(posterior, points, basis, precision, mean)

@@ -56,9 +56,7 @@ def test_hamiltonian_at_temperature_zero_finds_the_mode(key):
 @pytest.mark.parametrize("functional", [False, True], ids=["induced", "gp"])
 def test_leapfrog_conserves_energy_to_second_order_and_runs_backwards(functional, key):
     x = np.linspace(-1, 1, 8)
-    posterior = function_space(
-        MLP((6,)), x, np.sin(3 * x), prior=GaussianProcess(rbf(0.5)), likelihood=Gaussian(0.5)
-    )
+    posterior = function_space(MLP((6,)), x, np.sin(3 * x), prior=GaussianProcess(rbf(0.5)), likelihood=Gaussian(0.5))
     momentum = Momentum()
     if functional:
         momentum = functional_momentum(posterior, GaussianProcess(rbf(1.0), nugget=0.1), x)

@@ -86,7 +86,7 @@ class Result:
     fit: Pretrained
 
 
-def run(config: Config = Config(), say: Callable[[str], None] = lambda _: None, progress: bool = True) -> Result:
+def run(config: Config, say: Callable[[str], None] = lambda _: None, progress: bool = True) -> Result:
     """All methods on one data set; `say` is told what is being done."""
     rng = np.random.default_rng(config.seed)
     x = np.concatenate([rng.uniform(-0.75, -0.25, 10), rng.uniform(0.25, 0.75, 10)])

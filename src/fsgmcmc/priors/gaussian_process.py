@@ -47,7 +47,7 @@ def _number(value: Any) -> Any:
 
 
 def _kernels(value: Any) -> Kernels:
-    for kernel in value if isinstance(value, tuple | list) else (value,):
+    for kernel in value if isinstance(value, tuple | list) and value else (value,):
         if not isinstance(kernel, Kernel):
             raise ValueError(
                 f"kernel must be a tinygp kernel or a tuple of them, got {kernel!r}: build one with "
@@ -97,13 +97,11 @@ class GaussianProcess(Prior):
 
     def log_prob(self, x: Points, f: Values) -> Float[Array, ""]:
         """Σ_c log N(f_c; m_c, C_c) for function values f, (M, outputs)."""
-        self.check_outputs(jnp.shape(f)[1])
-        return by_output(gaussian, f - self.mean, self.covariance(x))[0].sum()
+        return self._gaussian(x, f)[0].sum()
 
     def score(self, x: Points, f: Values) -> Float[Array, "M outputs"]:
         """The gradient of `log_prob` in f, −C⁻¹ (f − m)."""
-        self.check_outputs(jnp.shape(f)[1])
-        return -by_output(gaussian, f - self.mean, self.covariance(x))[2]
+        return -self._gaussian(x, f)[2]
 
     def whitening(self, x: ArrayLike) -> Float[np.ndarray, "*outputs M M"]:
         """W = L⁻¹ with L Lᵀ = C, so that ‖W (f − m)‖² = (f − m)ᵀ C⁻¹ (f − m).
@@ -166,6 +164,11 @@ class GaussianProcess(Prior):
         if len(set(said.values())) > 1:
             raise ValueError(f"the numbers of outputs differ: {', '.join(f'{name} {n}' for name, n in said.items())}")
         return next(iter(said.values()), None)
+
+    def _gaussian(self, x: Points, f: Values) -> tuple[Array, Array, Array]:
+        self.check_outputs(jnp.shape(f)[1])
+        C = self.covariance(x)
+        return by_output(gaussian, jnp.asarray(f, C.dtype) - jnp.asarray(self.mean, C.dtype), C)
 
     def _factors(self, x: ArrayLike) -> np.ndarray:
         return cholesky(in_float64(GaussianProcess.covariance, self, matrix(x, "x")), "raise the nugget")

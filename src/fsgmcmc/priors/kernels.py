@@ -175,16 +175,12 @@ def evaluate(
         raise ValueError(
             f"points must be the rows of an (n, d) array, got shape {a.shape}; for one feature use x[:, None]"
         )
+    features = a.shape[1]
     for node in jax.tree.leaves(kernel, is_leaf=_chooses_features):
+        size = jnp.size(node.factor) if isinstance(node, transforms.Cholesky) else 1
         # tinygp would broadcast a single feature against many lengthscales without a word.
-        if isinstance(node, transforms.Cholesky) and jnp.size(node.factor) not in (
-            1,
-            a.shape[1],
-            a.shape[1] ** 2,
-        ):
-            raise ValueError(
-                f"the kernel has {jnp.size(node.factor)} lengthscales but the points {a.shape[1]} features"
-            )
+        if size not in (1, features, features**2):
+            raise ValueError(f"the kernel has {size} lengthscales but the points {features} features")
     cast = jax.tree.map(lambda leaf: jnp.asarray(leaf, a.dtype) if is_hyperparameter(leaf) else leaf, kernel)
     return cast(a, b)
 

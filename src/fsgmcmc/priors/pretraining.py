@@ -17,6 +17,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize
@@ -114,14 +115,12 @@ def pretrain(
     unit = 1.0 if constant else sd
     mean = np.broadcast_to(np.asarray(prior.mean, np.float64), y.shape[1]) if learn_mean else prior.mean
     first = _Model(prior.kernel, mean, NOISE_START * unit if noise is None else used_noise)
-    spec = _Model(jax.tree.map(is_hyperparameter, prior.kernel), learn_mean, noise is None)
-    fitted, fixed = eqx.partition(first, spec)
-    space = _Space(fitted, fixed, unit)
-    begins = _starts(space, x[:SCREENING_ROWS], y.mean(axis=0) / unit, unit, starts, rng)
-    bounds = space.bounds(begins, unit)
+    space = _Space(first, _Model(jax.tree.map(is_hyperparameter, prior.kernel), learn_mean, noise is None), unit)
+    begins = _starts(space, x[:SCREENING_ROWS], y.mean(axis=0), starts, rng)
+    bounds = space.bounds(begins)
 
     def climb(rows: int, begins: np.ndarray, epochs: int) -> _Climb:
-        loss = partial(_loss_of_vector, space, x[:rows], y[:rows])
+        loss = partial(space.loss, x[:rows], y[:rows])
         return max((_climb(loss, begin, bounds, epochs) for begin in begins), key=lambda climb: climb.evidence)
 
     if len(x) > SCREENING_ROWS and epochs:
@@ -146,47 +145,55 @@ def pretrain(
 
 
 class _Space:
-    """The fitted values as a vector: logarithms of those that start positive, the mean in units of the sd of y."""
+    """The fitted values as a vector z: logarithms of those that start positive, the mean in units of the sd of y."""
 
-    def __init__(self, fitted: _Model, fixed: _Model, unit: float) -> None:
-        paths, self.structure = jax.tree.flatten_with_path(fitted)
+    def __init__(self, first: _Model, is_fitted: _Model, unit: float) -> None:
+        fitted, self.fixed = eqx.partition(first, is_fitted)
+        paths = jax.tree.leaves_with_path(fitted)
         if not paths:
             raise ValueError("nothing to fit: the kernel has no floats, and mean and noise are given")
-        leaves = [np.asarray(leaf, dtype=np.float64) for _, leaf in paths]
-        self.fixed = fixed
-        self.shapes = [leaf.shape for leaf in leaves]
+        self.unit = unit
         self.names = [_name(path) for path, _ in paths]
-        self.logs = tuple(
-            name != "mean" and bool((leaf > 0).all()) for name, leaf in zip(self.names, leaves, strict=True)
-        )
-        self.units = self.vector([unit if name == "mean" else 1.0 for name in self.names])
-        pairs = zip(leaves, self.logs, strict=True)
-        self.first = self.vector([np.log(leaf) if log else leaf for leaf, log in pairs]) / self.units
+        self.shapes = [np.shape(leaf) for _, leaf in paths]
+        self.logs = self.vector([bool(np.all(leaf > 0)) for _, leaf in paths]) & ~self.named("mean")
+        self.units = np.where(self.named("mean"), unit, 1.0)
+        values = self.vector([leaf for _, leaf in paths])
+        self.first = np.where(self.logs, np.log(np.where(self.logs, values, 1.0)), values / self.units)
+        with jax.enable_x64(True):
+            self.unravel = ravel_pytree(jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), fitted))[1]
 
     def vector(self, values: list[Any]) -> np.ndarray:
-        """One value a leaf, broadcast to its shape, as a vector."""
+        """One value for each leaf, broadcast to its shape, as a vector."""
         pairs = zip(values, self.shapes, strict=True)
         return np.concatenate([np.broadcast_to(value, shape).ravel() for value, shape in pairs])
 
-    def theta(self, z: np.ndarray) -> _Model:
-        """The vector in the shape of the model, still with logarithms."""
-        ends = np.cumsum([np.prod(shape, dtype=int) for shape in self.shapes])[:-1]
-        pieces = zip(np.split(z * self.units, ends), self.shapes, strict=True)
-        return jax.tree.unflatten(self.structure, [piece.reshape(shape) for piece, shape in pieces])
+    def named(self, *names: str) -> np.ndarray:
+        """Which entries belong to fields of these names."""
+        return self.vector([name in names for name in self.names])
 
     def model(self, z: np.ndarray) -> _Model:
         """The model at z, its leaves Python floats and NumPy arrays."""
-        pairs = zip(jax.tree.leaves(self.theta(z)), self.logs, strict=True)
-        values = [np.exp(leaf) if log else leaf for leaf, log in pairs]
-        numbers = [value if value.ndim else float(value) for value in values]
-        return eqx.combine(jax.tree.unflatten(self.structure, numbers), self.fixed)
+        with jax.enable_x64(True):
+            fitted = jax.tree.map(np.asarray, self.unravel(_values(z, self.logs, self.units)))
+        numbers = jax.tree.map(lambda leaf: leaf if leaf.ndim else float(leaf), fitted)
+        return eqx.combine(numbers, self.fixed)
 
-    def bounds(self, begins: np.ndarray, unit: float) -> list[tuple[float, float]]:
+    def bounds(self, begins: np.ndarray) -> list[tuple[float, float]]:
         """A finite range for logarithms, around all starts; the noise has a floor."""
-        reach = self.vector([REACH if log else np.inf for log in self.logs])
-        floor = self.vector([np.log(NOISE_FLOOR * unit) if name == "noise" else -np.inf for name in self.names])
+        reach = np.where(self.logs, REACH, np.inf)
+        floor = np.where(self.named("noise"), np.log(NOISE_FLOOR * self.unit), -np.inf)
         lower = np.maximum(begins.min(axis=0) - reach, floor)
         return list(zip(lower, begins.max(axis=0) + reach, strict=True))
+
+    def loss(self, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> tuple[float, np.ndarray]:
+        """−log marginal likelihood of these rows, the first ones, and its gradient."""
+        noise = self.fixed.noise
+        fixed = self.fixed._replace(noise=noise[: len(x)] if np.ndim(noise) else noise)
+        with jax.enable_x64(True):
+            value, gradient = map(np.asarray, _loss(z, self.unravel, self.logs, self.units, fixed, x, y))
+        if not (np.isfinite(value) and np.isfinite(gradient).all()):
+            return FAILURE, np.zeros_like(z)
+        return float(value), gradient
 
 
 def _name(path: tuple[Any, ...]) -> str:
@@ -195,31 +202,25 @@ def _name(path: tuple[Any, ...]) -> str:
 
 
 def _starts(
-    space: _Space, x: np.ndarray, mean: np.ndarray, unit: float, count: int, rng: np.random.Generator
+    space: _Space, x: np.ndarray, mean: np.ndarray, count: int, rng: np.random.Generator
 ) -> Float[np.ndarray, "starts z"]:
     """The user's own values first, then values that follow the scales of the data."""
-    features = range(x.shape[1])
     # In d features a distance is about √d times that in one.
-    each = np.sqrt(len(features)) * np.array([_median_distance(x[:, [j]]) for j in features])
+    each = np.sqrt(x.shape[1]) * np.array([_median_distance(column[:, None]) for column in x.T])
     widths = {(): _median_distance(x), each.shape: each}
-    fields = list(zip(space.names, space.shapes, space.logs, strict=True))
-    lengths = [name in LENGTHS and shape in widths and log for name, shape, log in fields]
-    is_length = space.vector(lengths)
-    width = space.vector(
-        [widths[shape] if length else 1.0 for (_, shape, _), length in zip(fields, lengths, strict=True)]
-    )
-    is_variance = space.vector([name == VARIANCE and log for name, _, log in fields])
-    is_mean = space.vector([name == "mean" for name in space.names])
+    width = space.vector([widths.get(shape, 1.0) for shape in space.shapes])
+    is_length = space.named(*LENGTHS) & space.vector([shape in widths for shape in space.shapes]) & space.logs
+    is_variance = space.named(VARIANCE) & space.logs
 
     starts = [space.first]
     for shift in np.linspace(0.0, np.log(SHORTEST_START), count - 1):
         jitter = START_SPREAD * rng.standard_normal(len(width))
         z = np.where(is_length, np.log(width) + shift + jitter, space.first)
-        z[is_mean] = mean
+        z[space.named("mean")] = mean / space.unit
         # Variances are scaled until the mean of diag K is the variance of y; half a step, as they may be factors.
         for _ in range(SIGNAL_STEPS if is_variance.any() else 0):
             signal = in_float64(evaluate, space.model(z).kernel, x).mean()
-            z[is_variance] += 0.5 * np.log(unit**2 / signal) if signal > 0 else 0.0
+            z[is_variance] += 0.5 * np.log(space.unit**2 / signal) if signal > 0 else 0.0
         starts.append(z)
     return np.stack(starts)
 
@@ -257,33 +258,22 @@ def _noise_alone(model: _Model, x: np.ndarray, sd: float) -> bool:
     return bool(shared < NEGLIGIBLE * total or np.mean(model.noise) > NOISE_ALONE * sd)
 
 
-def _loss_of_vector(space: _Space, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> tuple[float, np.ndarray]:
-    noise = space.fixed.noise
-    fixed = space.fixed._replace(noise=noise[: len(x)] if np.ndim(noise) else noise)
-    with jax.enable_x64(True):
-        value, gradient = _loss(space.theta(z), space.logs, fixed, x, y)
-        flat = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(gradient)]) * space.units
-    if not (np.isfinite(value) and np.isfinite(flat).all()):
-        return FAILURE, np.zeros_like(z)
-    return float(value), flat
+def _values(z: Any, logs: Any, units: Any) -> Array:
+    return jnp.where(logs, jnp.exp(jnp.where(logs, z, 0.0)), z * units)
 
 
-@partial(jax.jit, static_argnames="logs")
-def _loss(theta: _Model, logs: tuple[bool, ...], fixed: _Model, x: Array, y: Array) -> tuple[Array, _Model]:
-    """−log marginal likelihood and its gradient."""
-
-    def loss(theta: _Model) -> Array:
-        leaves, structure = jax.tree.flatten(theta)
-        values = [jnp.exp(leaf) if log else leaf for leaf, log in zip(leaves, logs, strict=True)]
-        model = eqx.combine(jax.tree.unflatten(structure, values), fixed)
+@partial(jax.jit, static_argnames="unravel")
+def _loss(z: Any, unravel: Any, logs: Any, units: Any, fixed: _Model, x: Any, y: Any) -> tuple[Array, Array]:
+    def loss(z: Array) -> Array:
+        model = eqx.combine(unravel(_values(z, logs, units)), fixed)
         return -by_output(log_normal, y - model.mean, observed(model.kernel, x, model.noise)).sum()
 
-    return jax.value_and_grad(loss)(theta)
+    return jax.value_and_grad(loss)(z)
 
 
 @jax.custom_vjp
 def log_normal(residual: Float[Array, "M *c"], covariance: Float[Array, "M M"]) -> Float[Array, ""]:
-    """log N(r; 0, C), with the gradient in closed form: through the Cholesky factor it takes twice the time."""
+    """Density log N(r; 0, C), its gradient in closed form: through the Cholesky factor it takes twice the time."""
     return gaussian(residual, covariance)[0]
 
 

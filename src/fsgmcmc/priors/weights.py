@@ -1,6 +1,6 @@
 """Gaussian priors on the weights.
 
-    −log p(w) = ½ Σ_i w_i² / (s² v_i) + const,    v_i = 1,  1 / fan in,  or the variance of the start
+−log p(w) = ½ Σ_i w_i² / (s² v_i) + const,    v_i = 1,  1 / fan in,  or the variance of the start
 """
 
 from typing import Any

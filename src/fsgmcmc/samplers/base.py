@@ -8,16 +8,18 @@ and preconditioner are arrays in it, so that the warm-up can set them without an
 """
 
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from fsgmcmc.samplers.schedules import Phases, Schedule, as_schedule
 
 Vector = Float[Array, " k"]
+# Each sampler's own NamedTuple; all have `position`, `step` (how many were taken) and `energy` (the last one seen).
+State = Any
 Potential = Callable[[PRNGKeyArray, Vector], tuple[Float[Array, ""], Vector]]
 
 
@@ -53,15 +55,6 @@ class Energy(eqx.Module):
         """U and its gradient."""
         del key
         return jax.value_and_grad(self.energy)(w)
-
-
-@runtime_checkable
-class State(Protocol):
-    """What every sampler's state carries: where it is, how many steps it took, the last energy seen."""
-
-    position: Vector
-    step: Int[Array, ""]
-    energy: Float[Array, ""]
 
 
 class Curvature(NamedTuple):
@@ -112,6 +105,11 @@ class Sampler(eqx.Module):
     def stable_step(self, curvature: Curvature, size: int) -> Float[Array, ""]:
         """The largest step this sampler can take with a small bias in every direction of R^size."""
         raise TypeError("stable_step belongs to the concrete samplers")
+
+    @property
+    def initial_step(self) -> float:
+        """The step size at the start, NaN before it is measured."""
+        return float("nan") if self.step_size.initial is None else float(self.step_size.initial)
 
     def with_step(self, step_size: object) -> "Sampler":
         """The same sampler with its schedule starting at `step_size`."""

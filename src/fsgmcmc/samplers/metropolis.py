@@ -189,9 +189,7 @@ def hmc(
         20
     """
     length = _checks.count(length, "length")
-    return HMC(
-        step_size, temperature, preconditioner, space, length=length, momentum=momentum or Momentum()
-    )
+    return HMC(step_size, temperature, preconditioner, space, length=length, momentum=momentum or Momentum())
 
 
 def nuts(

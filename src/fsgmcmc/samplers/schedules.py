@@ -30,11 +30,12 @@ class Schedule(eqx.Module):
         return 1.0
 
     def __call__(self, step: Any) -> Float[Array, "..."]:
-        return self.initial * self.factor(step)
+        """The value at a step."""
+        return jnp.asarray(self.initial) * self.factor(step)
 
     def scaled(self, factor: Any) -> "Schedule":
         """The same course, `factor` times as high."""
-        return eqx.tree_at(lambda schedule: schedule.initial, self, self.initial * factor)
+        return eqx.tree_at(lambda schedule: schedule.initial, self, jnp.asarray(self.initial) * factor)
 
     def started_at(self, initial: Any) -> "Schedule":
         """The same course from another start."""
