@@ -7,6 +7,9 @@ from jaxtyping import install_import_hook
 # In the environment, so that commands started by a test draw without a screen as well.
 os.environ["MPLBACKEND"] = "Agg"
 
+# Tests run in several processes; one thread in each is faster than many that wait for each other.
+os.environ.setdefault("NPROC", "1")
+
 # Only modules imported after this line are checked, so nothing above may import fsgmcmc.
 # An int may stand where a float is asked for, as type checkers have it; beartype has to be told.
 install_import_hook("fsgmcmc", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")

@@ -27,6 +27,7 @@ from fsgmcmc import (
     parameter_space,
     rbf,
 )
+from fsgmcmc.priors.weights import WEAK_PRECISION
 
 FALSE_ALARM_RATE = 1e-6
 NUGGET = 0.05
@@ -173,7 +174,7 @@ def function_gaussian(points, kernels, means, at):
             network, _ = layers(w, 2, HIDDEN, outputs)
             likelihood = gaussian(forward(network, X), Y[:, :outputs], NOISE).sum()
             functional = functional_energy(forward(network, points), points, kernels, means)
-            return functional - likelihood + 0.5 * 0.3 * np.square(w).sum()
+            return functional - likelihood + 0.5 * WEAK_PRECISION * np.square(w).sum()
 
         return posterior, formula
 
@@ -450,7 +451,7 @@ def test_curvature_is_the_hessian_for_a_network_linear_in_its_parameters(key):
 
 
 def test_a_weak_weight_prior_is_there_unless_another_is_given_or_none(key):
-    """By default 0.3 / (variance of the start) is the precision: 0.3 times the fan in for this network."""
+    """By default it is the fan in times a constant here, in units of 1 / (variance of the start)."""
     process = GaussianProcess(SMOOTH, nugget=NUGGET)
 
     def energy(prior=process, **options):
@@ -462,7 +463,7 @@ def test_a_weak_weight_prior_is_there_unless_another_is_given_or_none(key):
     network, _ = layers(START, 2, HIDDEN, 1)
     squares = [np.square(bias).sum() + np.square(weight).sum() for bias, weight in network]
     without = energy(weight_prior=None)
-    np.testing.assert_allclose(energy(), without + 0.5 * 0.3 * np.dot([2, 3], squares), rtol=TOLERANCE)
+    np.testing.assert_allclose(energy(), without + 0.5 * WEAK_PRECISION * np.dot([2, 3], squares), rtol=TOLERANCE)
     np.testing.assert_allclose(energy(process + GaussianWeights(2.0)), without + sum(squares) / 8, rtol=TOLERANCE)
     np.testing.assert_allclose(energy(weight_prior=GaussianWeights(2.0)), without + sum(squares) / 8, rtol=TOLERANCE)
 

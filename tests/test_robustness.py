@@ -117,14 +117,13 @@ def test_awkward_data_in_parameter_space(change):
     assert_finite_predictions(in_parameter_space(*change(*ordinary())), sghmc())
 
 
-def test_a_single_row():
-    assert_finite_predictions(in_function_space(*ordinary(rows=1)), fsgld())
+def test_a_single_row_with_ten_outputs():
+    assert_finite_predictions(in_function_space(*ordinary(rows=1, outputs=10)), fsghmc(), outputs=10)
 
 
-def test_many_rows_in_minibatches_with_ten_outputs():
+def test_many_rows_in_minibatches():
     """50,000 rows: minibatches with repeats, and measurement points from a pool too large to keep its covariance."""
-    posterior = in_function_space(*ordinary(rows=50_000, outputs=10), batch_size=32)
-    assert_finite_predictions(posterior, fsghmc(), outputs=10)
+    assert_finite_predictions(in_function_space(*ordinary(rows=50_000), batch_size=32), fsgld())
 
 
 def test_one_class_only():

@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 
-def matrix(values: Any, name: str) -> np.ndarray:
-    """`values` as a float32 matrix with at least one row, without NaN or infinity."""
-    array = finite(values, name)
+def matrix(values: Any, name: str, dtype: type = np.float32) -> np.ndarray:
+    """`values` as a float matrix with at least one row, without NaN or infinity; a vector is one column."""
+    array = finite(values, name, dtype)
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim < 2:
@@ -22,18 +22,18 @@ def matrix(values: Any, name: str) -> np.ndarray:
     return array
 
 
-def finite(values: Any, name: str) -> np.ndarray:
-    """`values` as a float32 array without NaN or infinity."""
+def finite(values: Any, name: str, dtype: type = np.float32) -> np.ndarray:
+    """`values` as a float array without NaN or infinity."""
     try:
         with np.errstate(over="ignore"):
-            array = np.asarray(values, dtype=np.float32)
+            array = np.asarray(values, dtype=dtype)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be numeric: {error}") from None
     wrong = np.argwhere(~np.isfinite(array))
     if wrong.size:
         place = tuple(int(i) for i in wrong[0])
         raise ValueError(
-            f"{name} has {len(wrong)} value(s) that are not finite in float32, the first at {place}: "
+            f"{name} has {len(wrong)} value(s) that are not finite in {dtype.__name__}, the first at {place}: "
             f"{np.asarray(values)[place]}; remove or impute them"
         )
     return array

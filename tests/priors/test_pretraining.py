@@ -143,9 +143,9 @@ def test_a_fit_by_noise_alone_warns(noise):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"x": np.ones(5)}, r"x must be an \(n, d\) array"),
+        ({"x": np.float64(1.0)}, "x must have rows and columns"),
         ({"y": np.ones(4)}, "x has 5 rows but y has 4"),
-        ({"y": np.array([0.0, 1.0, np.nan, 2.0, 3.0])}, "y holds nan in row 2, column 0"),
+        ({"y": np.array([0.0, 1.0, np.nan, 2.0, 3.0])}, r"y has 1 value\(s\) that are not finite .* at \(2,\): nan"),
         ({"y": np.ones((5, 3))}, "kernel 2, values 3"),
         ({"noise": -1.0}, "noise must be positive"),
         ({"epochs": -1}, "epochs must be a whole number of at least 0, got -1"),

@@ -171,7 +171,8 @@ class GaussianProcess(Prior):
         return by_output(gaussian, jnp.asarray(f, C.dtype) - jnp.asarray(self.mean, C.dtype), C)
 
     def _factors(self, x: ArrayLike) -> np.ndarray:
-        return cholesky(in_float64(GaussianProcess.covariance, self, matrix(x, "x")), "raise the nugget")
+        points = _checks.matrix(x, "x", np.float64)
+        return cholesky(in_float64(GaussianProcess.covariance, self, points), "raise the nugget")
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +201,7 @@ class GaussianProcessPosterior:
 
         if noise is None and self.noise.ndim:
             raise ValueError("the data have a noise for each datum: give that of the new points, predict(x, noise)")
-        x_new = matrix(x_new, "x_new")
+        x_new = _checks.matrix(x_new, "x_new", np.float64)
         shape = len(x_new), self.weights.shape[1]
         aleatoric = self.noise if noise is None else check_noise(noise, shape)
         k = in_float64(evaluate, self.process.kernel, self.x, x_new)
@@ -269,18 +270,6 @@ def cholesky(covariance: Float[np.ndarray, "*outputs M M"], remedy: str) -> Floa
     raise ValueError(f"the covariance of the points is singular (duplicate or very close points?): {remedy}")
 
 
-def matrix(values: ArrayLike, name: str) -> Float[np.ndarray, "rows columns"]:
-    """`values` as a finite float64 matrix."""
-    array = np.asarray(values, dtype=np.float64)
-    if array.ndim != 2 or not array.size:
-        raise ValueError(f"{name} must be an (n, d) array with at least one row, got shape {array.shape}")
-    wrong = np.argwhere(~np.isfinite(array))
-    if len(wrong):
-        row, column = wrong[0]
-        raise ValueError(f"{name} holds {array[row, column]} in row {row}, column {column}: remove or impute it")
-    return array
-
-
 def check_noise(noise: ArrayLike, shape: tuple[int, int]) -> np.ndarray:
     """`noise` as positive float64 standard deviations of shape (), (rows,) or (rows, outputs)."""
     _checks.positive(noise, "noise")
@@ -292,7 +281,6 @@ def check_noise(noise: ArrayLike, shape: tuple[int, int]) -> np.ndarray:
 
 def check_data(x: ArrayLike, y: ArrayLike, noise: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Points (N, d), targets (N, outputs) and noise as float64 arrays that fit each other."""
-    y = np.asarray(y, dtype=np.float64)
-    x, y = matrix(x, "x"), matrix(y[:, None] if y.ndim == 1 else y, "y")
+    x, y = _checks.matrix(x, "x", np.float64), _checks.matrix(y, "y", np.float64)
     _checks.same_length(x, y)
     return x, y, check_noise(noise, (y.shape[0], y.shape[1]))

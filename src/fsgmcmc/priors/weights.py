@@ -18,7 +18,7 @@ from fsgmcmc.priors.base import Prior
 SCALINGS = ("unit", "fan_in", "initial")
 # Precision in units of 1 / (variance of the start): enough to stop the free diffusion of weights that the
 # functional prior leaves undetermined, too little to compete with it.
-WEAK_PRECISION = 0.3
+WEAK_PRECISION = 0.1
 
 
 class GaussianWeights(Prior):

@@ -17,7 +17,7 @@ from fsgmcmc.samplers.base import Curvature, Potential, Sampler, Vector
 # ε λ_max: the stiffest mode is then 11 % too wide in variance, all others less.
 STEP_TIMES_CURVATURE = 0.2
 # Variance that gradient noise may add to the injected noise, as a fraction.
-HEATING = 0.05
+HEATING = 0.1
 
 
 class LangevinState(NamedTuple):
@@ -47,7 +47,7 @@ class Langevin(Sampler):
         return LangevinState(state.position - drift + diffusion, state.step + 1, energy)
 
     def stable_step(self, curvature: Curvature, size: int) -> Float[Array, ""]:
-        """ε = min(0.2 / λ_max, 2 × 0.05 / gradient noise)."""
+        """ε = min(0.2 / λ_max, 2 × 0.1 / gradient noise)."""
         del size
         return jnp.minimum(
             STEP_TIMES_CURVATURE / curvature.largest,
