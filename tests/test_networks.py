@@ -201,8 +201,8 @@ def test_two_pairs_of_one_function_are_one_network_and_compile_once():
     ("options", "message"),
     [
         ({"activation": "swish"}, "unknown activation 'swish'; choose from tanh"),
-        ({"hidden": (10, 0)}, r"at least one unit, got hidden=\(10, 0\)"),
-        ({"hidden": (-3,)}, "at least one unit"),
+        ({"hidden": (10, 0)}, r"units of a hidden layer must be a whole number of at least 1, got 0"),
+        ({"hidden": (-3,)}, "at least 1, got -3"),
         ({"initial": "he"}, "unknown initial 'he'; choose 'unit' or 'fan_in'"),
     ],
 )

@@ -123,7 +123,8 @@ def test_a_single_row_with_ten_outputs():
 
 def test_many_rows_in_minibatches():
     """50,000 rows: minibatches with repeats, and measurement points from a pool too large to keep its covariance."""
-    assert_finite_predictions(in_function_space(*ordinary(rows=50_000), batch_size=32), fsgld())
+    with pytest.warns(UserWarning, match="a larger batch_size"):
+        assert_finite_predictions(in_function_space(*ordinary(rows=50_000), batch_size=32), fsgld())
 
 
 def test_one_class_only():

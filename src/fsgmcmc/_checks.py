@@ -26,7 +26,7 @@ def finite(values: Any, name: str, dtype: type = np.float32) -> np.ndarray:
     """`values` as a float array without NaN or infinity."""
     try:
         with np.errstate(over="ignore"):
-            array = np.asarray(values, dtype=dtype)
+            array: np.ndarray = np.asarray(values, dtype=dtype)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be numeric: {error}") from None
     wrong = np.argwhere(~np.isfinite(array))

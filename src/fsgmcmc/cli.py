@@ -13,16 +13,21 @@ app = typer.Typer(
 )
 
 
-@app.callback()
-def main(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.", is_eager=True)] = False,
-) -> None:
-    """Bayesian neural networks sampled in function space."""
-    if version:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         from fsgmcmc import __version__
 
         typer.echo(__version__)
         raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Bayesian neural networks sampled in function space."""
 
 
 @app.command()
@@ -43,6 +48,7 @@ def demo(
     )
     extrapolation.write(result, out)
     _print_table(console, extrapolation.table(result))
+    console.print(f"[dim]{extrapolation.LEGEND}[/dim]", highlight=False)
     console.print(f"wrote {out / 'extrapolation.png'} and {out / 'extrapolation.json'}", highlight=False)
 
 
@@ -59,13 +65,14 @@ def _writable(folder: Path) -> None:
 
 
 def _print_table(console: object, rows: list[list[str]]) -> None:
+    from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
 
     assert isinstance(console, Console)
-    table = Table()
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for index, name in enumerate(rows[0]):
-        table.add_column(name, justify="left" if index == 0 else "right")
+        table.add_column(name, justify="left" if index == 0 else "right", no_wrap=index == 0)
     for row in rows[1:]:
         table.add_row(*row)
     console.print(table)

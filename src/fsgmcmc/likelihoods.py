@@ -54,7 +54,7 @@ class Gaussian(eqx.Module):
     spread: float = eqx.field(static=True)
 
     def __init__(self, noise: Any = 1.0, *, sampled: bool = False, spread: float = 0.3) -> None:
-        _checks.positive(noise, "noise")
+        _checks.positive(np.asarray(noise, np.float32), "noise")
         _checks.positive(spread, "spread")
         self.noise = jnp.asarray(noise, dtype=jnp.float32).reshape(-1) if np.ndim(noise) else jnp.float32(noise)
         self.sampled = bool(sampled)
@@ -101,6 +101,8 @@ class Gaussian(eqx.Module):
         if noise is not None:
             _checks.positive(noise, "noise")
             noise = np.asarray(noise, dtype=float)
+            if noise.ndim and noise.size != functions.shape[1]:
+                raise ValueError(f"noise has {noise.size} entries but x has {functions.shape[1]} rows")
             noise = noise.reshape(1, -1, 1) if noise.ndim else noise
         elif self.sampled:
             noise = np.exp(np.asarray(params["log_noise"], dtype=float))[:, None, None]

@@ -3,7 +3,7 @@
 A measurement is one of three kinds, each a pure function of a key:
 
     FixedSet     the same points at every step; the prior is factorised once
-    PoolDraw     `size` of a finite pool, drawn without replacement at every step
+    PoolDraw     `size` of a finite pool, drawn anew at every step
     Fresh        points drawn anew from a continuum at every step
 
 The functions below build them; `union` puts them together.
@@ -20,6 +20,9 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from fsgmcmc import _checks
 
+# Rows that are sorted in less time than a small network's gradient takes.
+CHEAP_SORT = 256
+
 
 class FixedSet(eqx.Module):
     """The same points at every step."""
@@ -33,7 +36,7 @@ class FixedSet(eqx.Module):
 
 
 class PoolDraw(eqx.Module):
-    """`size` points of a pool, without replacement."""
+    """`size` points of a pool."""
 
     pool: np.ndarray
     size: int = eqx.field(static=True)
@@ -72,6 +75,8 @@ def fixed(points: Any) -> FixedSet:
 
 def subset(points: Any, size: int) -> Measurement:
     """`size` of the given points at every step; all of them, fixed, when there are no more than that.
+
+    They are distinct, except that of more than ten times as many (and more than 256) one may, rarely, come twice.
 
     Example:
         >>> subset(np.arange(60.0), 40).draw(jax.random.key(0)).shape
@@ -127,6 +132,6 @@ def draw_rows(key: PRNGKeyArray, total: int, size: int) -> Int[Array, " size"]:
     Without replacement where that is cheap; where size is far below total, repeats are rare, the mean is the
     same, and a sort of all rows would cost more than the gradient.
     """
-    if size > total // 10:
+    if total <= max(10 * size, CHEAP_SORT):
         return jnp.argsort(jax.random.bits(key, (total,)))[:size]
     return jax.random.randint(key, (size,), 0, total)

@@ -20,6 +20,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from fsgmcmc import _checks
+
 Params = Any
 
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
@@ -80,9 +82,10 @@ class MLP:
             raise ValueError(f"unknown activation {self.activation!r}; choose from {', '.join(ACTIVATIONS)}")
         if self.initial not in ("unit", "fan_in"):
             raise ValueError(f"unknown initial {self.initial!r}; choose 'unit' or 'fan_in'")
-        if any(units < 1 for units in self.hidden):
-            raise ValueError(f"hidden layers need at least one unit, got hidden={self.hidden}")
-        object.__setattr__(self, "hidden", tuple(int(units) for units in self.hidden))
+        if not isinstance(self.hidden, tuple | list):
+            raise ValueError(f"hidden is a tuple with the units of each layer, such as (100, 100), got {self.hidden!r}")
+        hidden = tuple(_checks.count(units, "units of a hidden layer") for units in self.hidden)
+        object.__setattr__(self, "hidden", hidden)
 
     def init(self, key: PRNGKeyArray, inputs: int, outputs: int) -> Params:
         """Weights and biases drawn independently, as `initial` says."""
@@ -167,7 +170,7 @@ def as_network(network: Any) -> Network:
         return Fixed(params, lambda params, x: jax.vmap(eqx.combine(params, rest))(x), fan_in_axes="trailing")
     if isinstance(network, tuple) and len(network) == 2 and callable(network[1]):
         params, function = network
-        wrong = [leaf for leaf in jax.tree.leaves(params) if not eqx.is_inexact_array_like(leaf)]
+        wrong = [leaf for leaf in jax.tree.leaves(params) if not jnp.issubdtype(jnp.result_type(leaf), jnp.floating)]
         if wrong:
             raise TypeError(
                 f"every leaf of params must be a float array, but one is {wrong[0]!r}; "

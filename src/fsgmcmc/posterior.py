@@ -19,7 +19,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
 from fsgmcmc import _checks
 from fsgmcmc._ravel import Ravel
-from fsgmcmc.likelihoods import Categorical, Gaussian
+from fsgmcmc.likelihoods import Categorical, Gaussian, Likelihood
 from fsgmcmc.measurement import Measurement, draw_rows, fixed, subset
 from fsgmcmc.networks import Network, as_network
 from fsgmcmc.priors.base import Prior, parts
@@ -186,6 +186,8 @@ def function_space(
     terms = parts(prior)
     if weight_prior is not None and not any(isinstance(term, GaussianWeights) for term in terms):
         terms = (*terms, weight_prior)
+    if measurement is not None and not isinstance(measurement, Measurement):
+        raise TypeError("measurement is made by fsgmcmc.measurement, such as measurement.fixed(points)")
     if measurement is None:
         measurement = fixed(x) if len(x) <= LARGEST_FIXED_SET else subset(x, REDRAWN_POINTS)
     functional = tuple(
@@ -219,6 +221,8 @@ def parameter_space(
 
 
 def _data(x: Any, y: Any, likelihood: Any, network: Any) -> tuple[np.ndarray, np.ndarray, Network]:
+    if not isinstance(likelihood, Likelihood):
+        raise TypeError(f"likelihood must be Gaussian(noise) or Categorical(classes), not {likelihood!r}")
     x, y = _checks.matrix(x, "x"), likelihood.targets(y)
     _checks.same_length(x, y)
     return x, y, as_network(network)

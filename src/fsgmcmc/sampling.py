@@ -202,6 +202,8 @@ def _check_match(target: Any, sampler: Sampler) -> None:
         raise TypeError(f"sampler must be one of fsgmcmc's, such as fsgld(), not {type(sampler).__name__}")
     if not isinstance(target, Posterior):
         return
+    if sampler.preconditioner is not None and sampler.preconditioner.shape != (target.size,):
+        raise ValueError(f"the preconditioner has shape {sampler.preconditioner.shape}, not ({target.size},)")
     if sampler.space == "function" and not target.functional:
         raise ValueError(
             "this sampler is for function space, but the posterior has only a weight prior: use sgld or sghmc"

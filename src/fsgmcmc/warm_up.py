@@ -8,6 +8,7 @@
 All chains share the sampler that comes out: the step suits the stiffest of them.
 """
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +48,10 @@ class WarmUp:
             _checks.count(getattr(self, name), name, least=0)
 
 
+# Below this part of the step that curvature allows, people should know that it is the gradient's noise that limits.
+NOISE_FACTOR_LIMIT = 0.05
+
+
 class DivergedWarmUpError(ValueError):
     """The warm-up met a non-finite number."""
 
@@ -72,7 +77,7 @@ def warm_up(
         sampler = sampler.with_step(jnp.inf)
     for block in range(settings.blocks + 1):
         measure_key, run_key = jax.random.split(jax.random.fold_in(key, block))
-        sampler = _adapt(measure_key, target, sampler, positions, adapts, by_rule)
+        sampler, noise_factor = _adapt(measure_key, target, sampler, positions, adapts, by_rule)
         step_size = np.asarray(sampler.step_size.initial)
         if not (np.isfinite(step_size) and step_size > 0):
             raise DivergedWarmUpError(
@@ -82,6 +87,13 @@ def warm_up(
         if block < settings.blocks:
             positions = _run(run_key, target, sampler, positions, jnp.int32(settings.block_steps))
             _check_finite(positions, "the sampler", f"a step_size below {step_size:g}")
+    if float(noise_factor) < NOISE_FACTOR_LIMIT:
+        warnings.warn(
+            f"the noise of the stochastic gradient allows only {float(noise_factor):.1g} of the step that the "
+            "curvature would: chains will move slowly; a larger batch_size or more measurement points help",
+            UserWarning,
+            stacklevel=3,
+        )
     return sampler, positions
 
 
@@ -108,7 +120,9 @@ def _descend(
 
 
 @eqx.filter_jit
-def _adapt(key: PRNGKeyArray, target: Target, sampler: Sampler, positions: Any, adapts: bool, by_rule: bool) -> Sampler:
+def _adapt(
+    key: PRNGKeyArray, target: Target, sampler: Sampler, positions: Any, adapts: bool, by_rule: bool
+) -> tuple[Sampler, Any]:
     diagonal_key, curvature_key = jax.random.split(key)
     if adapts:
         diagonals = jax.vmap(lambda key, w: diagonal_preconditioner(key, target, w))(
@@ -119,9 +133,13 @@ def _adapt(key: PRNGKeyArray, target: Target, sampler: Sampler, positions: Any, 
         curvature = jax.vmap(lambda key, w: measure(key, target, w, sampler.root))(
             chain_keys(curvature_key, len(positions)), positions
         )
-        stable = jnp.min(jax.vmap(lambda c: sampler.stable_step(c, positions.shape[1]))(curvature))
-        sampler = sampler.with_step(jnp.minimum(stable, sampler.step_size(0)))
-    return sampler
+        quiet = curvature._replace(gradient_noise=jnp.zeros_like(curvature.gradient_noise))
+        stable, without_noise = (
+            jnp.min(jax.vmap(lambda c: sampler.stable_step(c, positions.shape[1]))(measured))
+            for measured in (curvature, quiet)
+        )
+        return sampler.with_step(jnp.minimum(stable, sampler.step_size(0))), stable / without_noise
+    return sampler, jnp.float32(1)
 
 
 @eqx.filter_jit

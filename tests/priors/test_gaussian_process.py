@@ -122,7 +122,10 @@ def test_noise_of_each_datum_says_nothing_about_new_points():
         (lambda: SHARED.condition(X, F[:5], 0.1), "x has 12 rows but y has 5"),
         (lambda: SHARED.condition(X, F, np.ones(5)), r"noise has shape \(5,\)"),
         (lambda: SHARED.condition(X, F, 0.0), "noise must be positive"),
-        (lambda: SHARED.whitening([[0.0, 1.0], [2.0, np.nan]]), r"x has 1 value\(s\) that are not finite .* at \(1, 1\): nan"),
+        (
+            lambda: SHARED.whitening([[0.0, 1.0], [2.0, np.nan]]),
+            r"x has 1 value\(s\) that are not finite .* at \(1, 1\): nan",
+        ),
     ],
 )
 def test_errors_name_the_value_and_the_place(make, message):

@@ -172,26 +172,33 @@ def _record(method: str, grid: np.ndarray, predictions: dict[str, Any], nll: flo
 
 
 COLUMNS = {
-    "rmse_truth_observed": "rmse truth, observed",
-    "rmse_gp_observed": "rmse GP, observed",
-    "rmse_gp_gap": "rmse GP, gap",
-    "std_observed": "sd observed",
+    "rmse_truth_observed": "rmse truth",
+    "rmse_gp_observed": "rmse GP",
+    "rmse_gp_gap": "rmse gap",
+    "std_observed": "sd data",
     "std_gap": "sd gap",
     "std_outer": "sd outer",
     "nll": "test nll",
-    "r_hat": "worst R-hat",
-    "ess": "least ESS",
-    "microseconds_per_iteration": "µs / iteration",
+    "r_hat": "R-hat",
+    "ess": "ESS",
+    "microseconds_per_iteration": "µs",
 }
 
 
+LEGEND = (
+    "rmse of the mean to the truth and to the exact GP where there are data, and to the GP in the gap; sd of the "
+    "function where there are data, in the gap and beyond; R-hat and ESS of function values, the worst on the grid; "
+    "µs per iteration"
+)
+
+
 def table(result: Result) -> list[list[str]]:
-    """The records as rows of text, a header first."""
+    """The records as rows of text, a header first; `LEGEND` explains the columns."""
 
     def cell(value: float | None, name: str) -> str:
         if value is None:
             return ""
-        return f"{value:.0f}" if name in ("ess", "microseconds_per_iteration") else f"{value:.3f}"
+        return f"{value:.0f}" if name in ("ess", "microseconds_per_iteration") else f"{value:.2f}"
 
     rows = [[TITLES[record["method"]], *(cell(record[name], name) for name in COLUMNS)] for record in result.records]
     return [["method", *COLUMNS.values()], *rows]

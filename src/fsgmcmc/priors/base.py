@@ -7,8 +7,9 @@ class Prior(eqx.Module):
     """A factor of the prior density; `a + b` is the prior whose energy is the sum of both."""
 
     def __add__(self, other: "Prior") -> "Sum":
+        # An error at once: NotImplemented would let a tinygp kernel on the right make a kernel of both.
         if not isinstance(other, Prior):
-            return NotImplemented
+            raise TypeError(f"a prior can be added to a prior, not to {type(other).__name__}")
         return Sum(parts(self) + parts(other))
 
 

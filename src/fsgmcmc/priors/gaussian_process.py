@@ -267,7 +267,7 @@ def cholesky(covariance: Float[np.ndarray, "*outputs M M"], remedy: str) -> Floa
             return factor
     except np.linalg.LinAlgError:
         pass
-    raise ValueError(f"the covariance of the points is singular (duplicate or very close points?): {remedy}")
+    raise ValueError(f"the covariance of the points is zero or singular (duplicate or very close points?): {remedy}")
 
 
 def check_noise(noise: ArrayLike, shape: tuple[int, int]) -> np.ndarray:

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from fsgmcmc import _checks
 from fsgmcmc.samplers.schedules import Phases, Schedule, as_schedule
 
 Vector = Float[Array, " k"]
@@ -89,8 +90,12 @@ class Sampler(eqx.Module):
     def __init__(
         self, step_size: object, temperature: object = 1.0, preconditioner: object = None, space: str | None = None
     ) -> None:
+        if preconditioner is not None:
+            _checks.positive(preconditioner, "preconditioner")
+        if space not in (None, "function", "parameter"):
+            raise ValueError(f"space is 'function', 'parameter' or None, got {space!r}")
         self.step_size = as_schedule(step_size, "step_size")
-        self.temperature = as_schedule(temperature, "temperature", zero_allowed=True)
+        self.temperature = as_schedule(temperature, "temperature", zero_allowed=not self.needs_deterministic)
         self.preconditioner = None if preconditioner is None else jnp.asarray(preconditioner, jnp.float32)
         self.space = space
 
@@ -109,7 +114,7 @@ class Sampler(eqx.Module):
     @property
     def initial_step(self) -> float:
         """The step size at the start, NaN before it is measured."""
-        return float("nan") if self.step_size.initial is None else float(self.step_size.initial)
+        return float("nan") if self.step_size.initial is None else float(self.step_size(0))
 
     def with_step(self, step_size: object) -> "Sampler":
         """The same sampler with its schedule starting at `step_size`."""
