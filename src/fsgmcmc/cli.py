@@ -13,12 +13,13 @@ app = typer.Typer(
 )
 
 
-def _print_version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> bool:
     if wanted:
         from fsgmcmc import __version__
 
         typer.echo(__version__)
         raise typer.Exit
+    return wanted
 
 
 @app.callback()
