@@ -1,6 +1,8 @@
 """The compiled part of `sample`: start chains, and advance them."""
 
+import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import equinox as eqx
@@ -30,7 +32,6 @@ def start(keys: Key[Array, " chains"], target: Target, sampler: Sampler, positio
     return jax.vmap(lambda key, w: sampler.init(key, w, target.potential))(init_keys, positions)
 
 
-@eqx.filter_jit
 def advance(
     keys: Key[Array, " chains"],
     target: Target,
@@ -39,11 +40,39 @@ def advance(
     states: Any,
     lengths: Int[Any, " slots"],
     count: Int[Any, ""],
-) -> tuple[Any, Any, Float[Array, "chains slots"]]:
+) -> tuple[Any, Any, Float[Any, "chains slots"]]:
     """Advance by `count` intervals of the given lengths; what `collect` sees and the energy after each of them.
 
-    Lengths and count are data, so that one program serves burn-in, thinning and the last, shorter call.
+    On a CPU, XLA computes one program in one thread where the arrays are small, so the chains are shared out to as
+    many threads as there are cores; several devices share them within one program.
     """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    groups = min(cores, len(keys)) if jax.default_backend() == "cpu" and len(jax.devices()) == 1 else 1
+    if groups == 1:
+        return _advance(keys, target, sampler, collect, states, lengths, count)
+    parts = np.array_split(np.arange(len(keys)), groups)
+
+    def advance_part(part: np.ndarray) -> tuple:
+        some = slice(part[0], part[-1] + 1)
+        part_states = jax.tree.map(lambda leaf: leaf[some], states)
+        return jax.block_until_ready(_advance(keys[some], target, sampler, collect, part_states, lengths, count))
+
+    with ThreadPoolExecutor(groups) as threads:
+        results = list(threads.map(advance_part, parts))
+    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *results)
+
+
+@eqx.filter_jit
+def _advance(
+    keys: Key[Array, " chains"],
+    target: Target,
+    sampler: Sampler,
+    collect: Callable[[Any], Any],
+    states: Any,
+    lengths: Int[Any, " slots"],
+    count: Int[Any, ""],
+) -> tuple[Any, Any, Float[Array, "chains slots"]]:
+    """`advance` as one program; lengths and count are data, so that burn-in, thinning and the last call share it."""
     arrays, rest = eqx.partition((target, sampler), eqx.is_array)
 
     def chain(arrays: Any, key: PRNGKeyArray, state: Any, lengths: Any, count: Any) -> tuple:

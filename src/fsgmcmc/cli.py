@@ -53,6 +53,31 @@ def demo(
     console.print(f"wrote {out / 'extrapolation.png'} and {out / 'extrapolation.json'}", highlight=False)
 
 
+@app.command()
+def bench(
+    out: Annotated[Path, typer.Option(help="File for the records, as JSON.")],
+    peers: Annotated[bool, typer.Option(help="Also time PyTorch and posteriors (needs the bench extra).")] = False,
+    repeats: Annotated[int, typer.Option(min=1, help="Rounds over all programs.")] = 9,
+) -> None:
+    """Microseconds an iteration of every sampler, of the bare gradient, and of the peers."""
+    from rich.console import Console
+
+    from fsgmcmc.experiments import benchmark
+
+    console = Console()
+    _writable(out.parent)
+    try:
+        with console.status("starting") as status:
+            document = benchmark.run(repeats, peers, say=status.update)
+    except ImportError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(2) from None
+    benchmark.write(document, out)
+    _print_table(console, benchmark.table(document))
+    for name, seconds in document["startup"].items():
+        console.print(f"{name}: {seconds:.1f}", highlight=False)
+
+
 def _writable(folder: Path) -> None:
     """Find out that results cannot be written before computing them."""
     try:

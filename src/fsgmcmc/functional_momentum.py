@@ -18,6 +18,7 @@ from fsgmcmc.measurement import fixed
 from fsgmcmc.posterior import Posterior
 from fsgmcmc.priors.functional import BoundPrior, Functional
 from fsgmcmc.priors.gaussian_process import GaussianProcess
+from fsgmcmc.random import normal
 from fsgmcmc.samplers.base import Vector
 from fsgmcmc.samplers.curvature import largest_eigenvalue
 from fsgmcmc.samplers.momentum import Momentum
@@ -63,7 +64,7 @@ class FunctionalMomentum(Momentum):
     ) -> Vector:
         """z ← z − C h v(z) + sqrt(2 C h T) ξ."""
         del refresh
-        noise = jax.random.normal(key, z.shape)
+        noise = normal(key, len(z))
         return z - friction * self.velocity(z) + jnp.sqrt(2 * friction * temperature) * noise
 
 

@@ -21,6 +21,7 @@ from fsgmcmc import _chains, _checks
 from fsgmcmc._checkpoint import Checkpoint, Run, fingerprint
 from fsgmcmc._progress import Progress
 from fsgmcmc.posterior import Posterior
+from fsgmcmc.random import fast_key, is_fast
 from fsgmcmc.samplers.base import Sampler, Target
 from fsgmcmc.samples import Samples
 from fsgmcmc.warm_up import WarmUp
@@ -63,6 +64,7 @@ def sample(
     checkpoint: str | Path | None = None,
     checkpoint_seconds: float = 30.0,
     back_off: int = 2,
+    generator: str | None = None,
     progress: bool = True,
 ) -> Samples:
     """Run chains and keep every `thinning`-th state after the burn-in.
@@ -83,6 +85,8 @@ def sample(
             `draws` later. Everything else must stay the same.
         checkpoint_seconds: How often it is written.
         back_off: How many times to start over with half the step when a chain turns non-finite.
+        generator: `"fast"` draws all randomness from `fsgmcmc.random`, `"jax"` from the generator of `key`. By default
+            fast on a CPU, where noise is the larger part of the cost, and JAX's own on accelerators.
         progress: Show a progress bar where there is a terminal.
 
     Example:
@@ -102,7 +106,7 @@ def sample(
         ("back_off", back_off, 0),
     ):
         _checks.count(value, name, least=least)
-    start_key, warm_key, run_key = jax.random.split(_checks.as_key(key), 3)
+    start_key, warm_key, run_key = jax.random.split(_generator_key(_checks.as_key(key), generator), 3)
     keys = _chains.chain_keys(run_key, chains)
     positions = _starts(start_key, target, init, chains)
     if warm_up is None and sampler.step_size.initial is None:
@@ -169,6 +173,13 @@ def _advance(
             steps_per_call = max(1, steps_per_call // 2)
         bar.show("sampling" if run.draws else "burn-in", run.steps, f"{lengths.sum() / elapsed:,.0f} steps/s")
         store.save(run)
+
+
+def _generator_key(key: PRNGKeyArray, generator: str | None) -> PRNGKeyArray:
+    if generator not in (None, "fast", "jax"):
+        raise ValueError(f"unknown generator {generator!r}; choose 'fast', 'jax' or None")
+    fast = jax.default_backend() == "cpu" if generator is None else generator == "fast"
+    return fast_key(key) if fast and not is_fast(key) else key
 
 
 def _kept_steps(sampler: Sampler, burn_in: int, thinning: int) -> Callable[[], Iterator[int]]:

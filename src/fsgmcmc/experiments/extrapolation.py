@@ -88,19 +88,13 @@ class Result:
 
 def run(config: Config, say: Callable[[str], None] = lambda _: None, progress: bool = True) -> Result:
     """All methods on one data set; `say` is told what is being done."""
-    rng = np.random.default_rng(config.seed)
-    x = np.concatenate([rng.uniform(-0.75, -0.25, 10), rng.uniform(0.25, 0.75, 10)])
-    y = truth(x) + config.noise * rng.standard_normal(20)
-    pool = np.concatenate([x, rng.uniform(-1, 1, config.pool)])
-    test_x = rng.uniform(-1, 1, config.test_points)
-    test_y = truth(test_x) + config.noise * rng.standard_normal(config.test_points)
+    x, y, pool, test_x, test_y = _data(config)
     grid = np.linspace(-1, 1, 201)
-
     say("pre-training the Gaussian process")
-    fit = pretrain(GaussianProcess(rbf(lengthscale=0.3)), x[:, None], y, config.epochs)
+    fit = _pretrain(config, x, y)
     began = time.monotonic()
-    exact = fit.prior.condition(x[:, None], y, fit.noise)
-    predictions: dict[str, Any] = {"gp": exact.predict(grid[:, None])}
+    exact = fit.prior.condition(x, y, fit.noise)
+    predictions: dict[str, Any] = {"gp": exact.predict(grid)}
     gp_seconds = time.monotonic() - began
     records = []
     posteriors = _posteriors(config, x, y, pool, fit)
@@ -130,10 +124,32 @@ def run(config: Config, say: Callable[[str], None] = lambda _: None, progress: b
                 "step_size": samples.info["step_size"],
             }
         )
-    gp_record = _record("gp", grid, predictions, metrics.nll(exact.predict(test_x[:, None]), test_y))
+    gp_record = _record("gp", grid, predictions, metrics.nll(exact.predict(test_x), test_y))
     nothing = dict.fromkeys(("r_hat", "ess", "microseconds_per_iteration", "step_size"))
     records.append(gp_record | nothing | {"iterations": 0, "seconds": gp_seconds})
     return Result(config, records, predictions, grid, (x, y), fit)
+
+
+def first_sample(config: Config) -> None:
+    """What the demo does up to its first sample, to time it."""
+    x, y, pool, _, _ = _data(config)
+    posterior, sampler = _posteriors(config, x, y, pool, _pretrain(config, x, y))["fsgld"]
+    warm_up = WarmUp(adam_steps=config.adam_steps)
+    sample(config.seed, posterior, sampler, draws=1, thinning=100, burn_in=config.burn_in, chains=1, warm_up=warm_up)
+
+
+def _data(config: Config) -> tuple[np.ndarray, ...]:
+    rng = np.random.default_rng(config.seed)
+    x = np.concatenate([rng.uniform(-0.75, -0.25, 10), rng.uniform(0.25, 0.75, 10)])
+    y = truth(x) + config.noise * rng.standard_normal(20)
+    pool = np.concatenate([x, rng.uniform(-1, 1, config.pool)])
+    test_x = rng.uniform(-1, 1, config.test_points)
+    test_y = truth(test_x) + config.noise * rng.standard_normal(config.test_points)
+    return x, y, pool, test_x, test_y
+
+
+def _pretrain(config: Config, x: np.ndarray, y: np.ndarray) -> Pretrained:
+    return pretrain(GaussianProcess(rbf(lengthscale=0.3)), x, y, config.epochs)
 
 
 def _posteriors(

@@ -22,6 +22,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from fsgmcmc import _checks
+from fsgmcmc.random import normal
 from fsgmcmc.samplers.base import Curvature, Potential, Sampler, Vector
 from fsgmcmc.samplers.momentum import Momentum
 
@@ -65,7 +66,7 @@ class Hamiltonian(Sampler):
         """Start at `position` with a Gaussian momentum."""
         energy_key, momentum_key = jax.random.split(key)
         energy, _ = potential(energy_key, position)
-        momentum = jnp.sqrt(self.temperature(0)) * jax.random.normal(momentum_key, position.shape)
+        momentum = jnp.sqrt(self.temperature(0)) * normal(momentum_key, len(position))
         return HamiltonianState(position, jnp.int32(0), energy, momentum)
 
     def step(self, key: PRNGKeyArray, state: HamiltonianState, potential: Potential) -> HamiltonianState:
@@ -94,9 +95,9 @@ class Hamiltonian(Sampler):
             w = drift(w, z, 1.0)
         else:
             fresh_key, noise_key = jax.random.split(noise_key)
-            fresh = jnp.sqrt(temperature) * jax.random.normal(fresh_key, z.shape)
+            fresh = jnp.sqrt(temperature) * normal(fresh_key, len(z))
             z = jnp.where(refresh, fresh, z)
-            noise = jnp.sqrt(2 * friction * temperature) * jax.random.normal(noise_key, z.shape)
+            noise = jnp.sqrt(2 * friction * temperature) * normal(noise_key, len(z))
             w, z = drift(w, z, 1.0), z + kick - friction * self.momentum.velocity(z) + noise
         return HamiltonianState(w, state.step + 1, energy, z)
 

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from fsgmcmc.random import normal
 from fsgmcmc.samplers.base import Curvature, Potential, Sampler, Vector
 
 # ε λ_max: the stiffest mode is then 11 % too wide in variance, all others less.
@@ -41,7 +42,7 @@ class Langevin(Sampler):
         gradient_key, noise_key = jax.random.split(key)
         energy, gradient = potential(gradient_key, state.position)
         step_size, temperature = self.step_size(state.step), self.temperature(state.step)
-        noise = jax.random.normal(noise_key, gradient.shape)
+        noise = normal(noise_key, len(gradient))
         drift = step_size * self.root**2 * gradient
         diffusion = jnp.sqrt(2 * step_size * temperature) * self.root * noise
         return LangevinState(state.position - drift + diffusion, state.step + 1, energy)

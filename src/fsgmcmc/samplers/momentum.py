@@ -5,10 +5,10 @@ measure (at temperature T) invariant. The induced measure of the paper is the st
 """
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from fsgmcmc.random import normal
 from fsgmcmc.samplers.base import Vector
 
 
@@ -46,5 +46,5 @@ class Momentum(eqx.Module):
         z ← a z + sqrt(T (1 − a²)) ξ,    a = exp(−C h), or 0 to refresh
         """
         kept = jnp.where(refresh, 0.0, jnp.exp(-friction))
-        noise = jax.random.normal(key, z.shape)
+        noise = normal(key, len(z))
         return kept * z + jnp.sqrt(temperature * (1 - kept**2)) * noise

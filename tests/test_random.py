@@ -1,0 +1,238 @@
+"""The fast generator: the law of its numbers, their independence, and JAX's view of it.
+
+Seeds are fixed. Limits on a statistic are at 5 standard deviations, a false alarm in 2 million, unless said otherwise.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from fsgmcmc import Energy, langevin, sample
+from fsgmcmc.random import BLOCK, HASH, LARGEST_BLOCKED, _normal_from_bits, fast_key, is_fast, normal
+
+LIMIT = 5.0
+
+
+def many(seed, size):
+    return np.asarray(normal(fast_key(jax.random.key(seed)), size))
+
+
+def noise_keys(chains, steps):
+    """The keys from which a `langevin` step draws its noise, as `sample` derives them."""
+    _, _, run_key = jax.random.split(fast_key(jax.random.key(0)), 3)
+
+    def noise_key(chain, step):
+        return jax.random.split(jax.random.fold_in(jax.random.fold_in(run_key, chain), step))[1]
+
+    return jax.vmap(lambda chain: jax.vmap(lambda step: noise_key(chain, step))(jnp.arange(steps)))(jnp.arange(chains))
+
+
+def test_the_first_eight_moments_are_those_of_a_normal():
+    size = 10_000_000
+    z = many(1, size).astype(np.float64)
+    moments = {power: special.factorial2(power - 1) if power % 2 == 0 else 0.0 for power in range(1, 17)}
+    for power in range(1, 9):
+        deviation = np.sqrt((moments[2 * power] - moments[power] ** 2) / size)
+        assert abs(np.mean(z**power) - moments[power]) < LIMIT * deviation, power
+
+
+def test_kolmogorov_and_smirnov_see_a_normal():
+    """A false alarm in a million."""
+    assert stats.kstest(many(2, 1_000_000), "norm").pvalue > 1e-6
+
+
+def test_tails_have_the_right_weight_on_both_sides():
+    """Poisson limits: six of them, each with a false alarm in a million."""
+    calls, size = 50, 4_000_000
+
+    @jax.jit
+    def beyond(key):
+        z = normal(key, size)
+        return jnp.array([[jnp.sum(z > limit), jnp.sum(z < -limit)] for limit in (3.0, 4.0, 5.0)])
+
+    counts = sum(np.asarray(beyond(key)) for key in jax.random.split(fast_key(jax.random.key(3)), calls))
+    for limit, both_sides in zip((3.0, 4.0, 5.0), counts, strict=True):
+        expected = stats.poisson(calls * size * stats.norm.sf(limit))
+        for count in both_sides:
+            assert min(expected.cdf(count), expected.sf(count - 1)) > 5e-7, (limit, count, expected.mean())
+
+
+def test_normals_invert_the_distribution_function_at_every_magnitude():
+    generator = np.random.default_rng(0)
+    powers = 2 ** np.arange(31, dtype=np.int64)
+    magnitudes = np.unique(
+        np.concatenate(
+            [
+                np.arange(4096),
+                2**31 - 1 - np.arange(4096),
+                np.clip(powers[:, None] + np.arange(-3, 4), 0, 2**31 - 1).ravel(),
+                (2 ** generator.uniform(0, 31, 200_000)).astype(np.int64),
+                2**31 - (2 ** generator.uniform(0, 31, 200_000)).astype(np.int64),
+            ]
+        )
+    )
+    z = np.asarray(_normal_from_bits(jnp.asarray(magnitudes, jnp.uint32)), np.float64)
+    # What is inverted is q as float32 has it: 24 digits, so near the median steps of 2⁻²⁴.
+    q = ((magnitudes.astype(np.float32) + np.float32(0.5)) * np.float32(2.0**-31)).astype(np.float64)
+    np.testing.assert_allclose(z, -special.ndtri(q / 2), rtol=1e-5, atol=0)
+    opposite = np.asarray(_normal_from_bits(jnp.asarray(magnitudes | 2**31, jnp.uint32)))
+    np.testing.assert_array_equal(opposite, -z)
+    assert 6.2 < z.max() < 6.4
+
+
+def test_steps_chains_and_parameters_are_uncorrelated():
+    """All lags together are over 1000 limits of 6 standard deviations: a false alarm in 500 000."""
+    chains, steps, parameters = 128, 4096, 8
+    draw = jax.jit(jax.vmap(jax.vmap(lambda key: normal(key, parameters))))
+    z = np.asarray(draw(noise_keys(chains, steps)), np.float64)
+    for name, values in (("value", z), ("square", (z**2 - 1) / np.sqrt(2)), ("sign", np.sign(z))):
+        for axis, what in enumerate(("chains", "steps", "parameters")):
+            for lag in (1, 2, 3, 4):
+                ahead = np.take(values, np.arange(lag, z.shape[axis]), axis)
+                behind = np.take(values, np.arange(z.shape[axis] - lag), axis)
+                assert abs(np.mean(ahead * behind)) * np.sqrt(ahead.size) < 6, (name, what, lag)
+        # One parameter by itself, over the consecutive steps of a chain.
+        alone = np.sum(values[:, 1:] * values[:, :-1], axis=1) / np.sqrt(steps - 1)
+        assert np.abs(alone[..., 0] if name == "square" else alone).max() < (9 if name == "square" else 6), name
+
+
+@pytest.mark.parametrize("square", [False, True])
+def test_no_two_parameters_of_a_step_are_correlated(square):
+    """Over 2¹⁸ steps: neighbours, far ones, and those a power of two apart, where a weak mixer would show first.
+
+    About 8600 pairs at 6.5 standard deviations: a false alarm in a million.
+    """
+    steps = 1 << 18
+    near, far = np.arange(80), 2 ** np.arange(7, 31)
+    counters = np.unique(np.concatenate([near, far, far + 1, far - 1])).astype(np.uint32)
+
+    from fsgmcmc.random import _bits
+
+    @jax.jit
+    def products(keys):
+        z = jax.vmap(lambda key: _normal_from_bits(_bits(jax.random.key_data(key), jnp.asarray(counters))))(keys)
+        z = (z**2 - 1) / np.sqrt(2) if square else z
+        return z.T @ z
+
+    keys = noise_keys(1, steps)[0].reshape(16, -1)
+    scores = sum(np.asarray(products(part), np.float64) for part in keys) / np.sqrt(steps)
+    assert np.abs(scores[np.triu_indices(len(counters), 1)]).max() < 6.5
+
+
+def test_the_squares_of_consecutive_numbers_are_uncorrelated():
+    squares = many(5, 4_000_000).astype(np.float64) ** 2 - 1
+    for lag in (1, 2, 4, 64, BLOCK):
+        assert abs(np.mean(squares[lag:] * squares[:-lag]) / 2) < LIMIT / np.sqrt(len(squares) - lag), lag
+
+
+BORDERS = [BLOCK, 2 * BLOCK, 10 * BLOCK, LARGEST_BLOCKED]
+
+
+@pytest.mark.parametrize("size", [1, 2, *(border + by for border in BORDERS for by in (-1, 0, 1))])
+def test_blocks_change_no_number(size):
+    key = fast_key(jax.random.key(6))
+    whole = normal(key, LARGEST_BLOCKED + 2 * BLOCK)
+    plain = _normal_from_bits(jax.random.bits(key, (size,)))
+    np.testing.assert_array_equal(normal(key, size), plain)
+    np.testing.assert_array_equal(normal(key, size), whole[:size])
+
+
+@pytest.mark.parametrize("size", [5, BLOCK + 1, LARGEST_BLOCKED + 1])
+def test_compiled_and_mapped_numbers_are_the_eager_ones(size):
+    keys = jax.random.split(fast_key(jax.random.key(7)), 3)
+    eager = np.stack([normal(key, size) for key in keys])
+    np.testing.assert_array_equal(jax.jit(normal, static_argnums=1)(keys[0], size), eager[0])
+    np.testing.assert_array_equal(jax.vmap(lambda key: normal(key, size))(keys), eager)
+    np.testing.assert_array_equal(jax.jit(jax.vmap(lambda key: normal(key, size)))(keys), eager)
+    bits = np.stack([jax.random.bits(key, (size,)) for key in keys])
+    np.testing.assert_array_equal(jax.jit(jax.vmap(lambda key: jax.random.bits(key, (size,))))(keys), bits)
+
+
+def test_seeds_splits_and_folds_give_distinct_keys():
+    """Pairs of words: 10⁵ of them are distinct but for a chance of 3e-10."""
+    count = 20_000
+    root = jax.random.key(0, impl=HASH)
+    keys = jnp.concatenate(
+        [
+            jax.vmap(lambda seed: jax.random.key(seed, impl=HASH))(jnp.arange(count)),
+            jax.random.split(jax.random.key(-1, impl=HASH), count),
+            jax.random.split(jax.random.key(-2, impl=HASH), (count // 2, 2)).reshape(-1),
+            jax.vmap(lambda number: jax.random.fold_in(root, number))(jnp.arange(count)),
+            jax.vmap(lambda seed: fast_key(jax.random.key(seed)))(jnp.arange(count)),
+        ]
+    )
+    assert is_fast(keys)
+    assert len(np.unique(np.asarray(jax.random.key_data(keys)), axis=0)) == len(keys)
+
+
+@pytest.mark.parametrize("width", [8, 16, 32, 64])
+def test_every_bit_of_every_width_is_set_half_of_the_time(width):
+    """At most 64 limits: a false alarm in 30 000."""
+    size = 1 << 18
+    with jax.enable_x64(True):
+        bits = np.asarray(jax.random.bits(jax.random.key(8, impl=HASH), (size // 4, 4), f"uint{width}"))
+    assert bits.dtype == f"uint{width}"
+    assert bits.shape == (size // 4, 4)
+    shares = np.unpackbits(bits.reshape(-1, 1).view(np.uint8), axis=1).mean(axis=0)
+    assert np.abs(shares - 0.5).max() < LIMIT * 0.5 / np.sqrt(size)
+
+
+def test_distributions_of_jax_have_their_laws():
+    """Each with a false alarm in a million."""
+    uniform_key, integer_key, order_key = jax.random.split(jax.random.key(9, impl=HASH), 3)
+    assert stats.kstest(np.asarray(jax.random.uniform(uniform_key, (100_000,))), "uniform").pvalue > 1e-6
+    integers = np.asarray(jax.random.randint(integer_key, (100_000,), 0, 10))
+    assert stats.chisquare(np.bincount(integers, minlength=10)).pvalue > 1e-6
+    orders = jax.vmap(lambda key: jax.random.permutation(key, 4))(jax.random.split(order_key, 24_000))
+    _, counts = np.unique(np.asarray(orders), axis=0, return_counts=True)
+    assert len(counts) == 24
+    assert stats.chisquare(counts).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("implementation", ["threefry2x32", "rbg", HASH])
+def test_a_fast_key_comes_from_every_generator_and_depends_on_the_key(implementation):
+    first, second = (jax.random.key(seed, impl=implementation) for seed in (0, 1))
+    assert is_fast(fast_key(first))
+    assert fast_key(first) == fast_key(first)
+    assert fast_key(first) != fast_key(second)
+    np.testing.assert_array_equal(normal(fast_key(first), 9), normal(fast_key(first), 9))
+    assert not np.any(normal(fast_key(first), 9) == normal(fast_key(second), 9))
+
+
+def test_other_generators_keep_their_own_normals(key):
+    assert not is_fast(key)
+    np.testing.assert_array_equal(normal(key, 50), jax.random.normal(key, (50,)))
+
+
+def drawn(key, **options):
+    target = Energy(lambda w: 0.5 * jnp.sum(w**2), 3)
+    options = {"draws": 5, "burn_in": 5, "chains": 2, "warm_up": None} | options
+    return sample(key, target, langevin(0.1), **options).positions
+
+
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="accelerators use JAX's own generator by default")
+def test_sample_on_a_cpu_uses_the_fast_generator_unless_told_otherwise(key):
+    by_default = drawn(key)
+    np.testing.assert_array_equal(drawn(key, generator="fast"), by_default)
+    assert not np.any(drawn(key, generator="jax") == by_default)
+
+
+@pytest.mark.parametrize("generator", [None, "fast", "jax"])
+def test_sample_uses_a_fast_key_as_it_is(key, generator):
+    np.testing.assert_array_equal(drawn(fast_key(key), generator=generator), drawn(key, generator="fast"))
+
+
+def test_sample_draws_the_noise_of_its_keys(key):
+    """Without a force a step of size ½ is its noise, so positions are sums of it."""
+    flat = Energy(lambda w: 0.0 * jnp.sum(w), 3)
+    options = {"draws": 4, "thinning": 1, "burn_in": 0, "chains": 2, "warm_up": None, "init": np.zeros(3)}
+    positions = sample(key, flat, langevin(0.5), **options).positions
+    noise = jax.vmap(jax.vmap(lambda key: normal(key, 3)))(noise_keys(2, 4))
+    np.testing.assert_allclose(positions, np.cumsum(noise, axis=1), rtol=1e-5, atol=1e-6)
+
+
+def test_an_unknown_generator_is_refused(key):
+    with pytest.raises(ValueError, match="unknown generator 'mt19937'; choose 'fast', 'jax' or None"):
+        drawn(key, generator="mt19937")
