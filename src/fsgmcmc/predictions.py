@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
+import scipy  # its parts are loaded when they are first used
 from jaxtyping import Float, Integer
 from numpy.typing import ArrayLike
-from scipy.special import entr, erf, log_softmax, logsumexp, ndtr, ndtri, softmax
 
 Draws = Float[np.ndarray, "draws rows outputs"]
 Outputs = Float[np.ndarray, "rows outputs"]
@@ -40,7 +40,7 @@ class RegressionPrediction:
 
     @property
     def _components(self) -> tuple[Draws, Draws]:
-        raise NotImplementedError
+        raise TypeError("components belong to the concrete predictions")
 
     @property
     def std(self) -> Outputs:
@@ -58,7 +58,9 @@ class RegressionPrediction:
 
     def cdf(self, y: ArrayLike) -> Outputs:
         """Predictive probability of an observation below `y`, output by output."""
-        return _by_rows(lambda f, s, y: ndtr((y - f) / s).mean(0), *self._components, self.targets(y)[None])
+        return _by_rows(
+            lambda f, s, y: scipy.special.ndtr((y - f) / s).mean(0), *self._components, self.targets(y)[None]
+        )
 
     def quantile(self, q: float | Sequence[float]) -> np.ndarray:
         """Where the predictive cdf equals `q`; a sequence of levels gives a leading axis."""
@@ -192,7 +194,7 @@ class CategoricalPrediction:
     @cached_property
     def probabilities(self) -> Outputs:
         """Predictive class probabilities, (rows, classes)."""
-        return _by_rows(lambda logits: softmax(logits, axis=2).mean(axis=0), self.logits)
+        return _by_rows(lambda logits: scipy.special.softmax(logits, axis=2).mean(axis=0), self.logits)
 
     @property
     def labels(self) -> Integer[np.ndarray, " rows"]:
@@ -202,12 +204,15 @@ class CategoricalPrediction:
     @property
     def entropy(self) -> Rows:
         """Total uncertainty, H[1/S Σ_s p_s]."""
-        return entr(self.probabilities).sum(axis=1)
+        return scipy.special.entr(self.probabilities).sum(axis=1)
 
     @cached_property
     def expected_entropy(self) -> Rows:
         """Aleatoric part, 1/S Σ_s H[p_s]."""
-        return _by_rows(lambda logits: entr(softmax(logits, axis=2)).sum(axis=2).mean(axis=0), self.logits)
+        return _by_rows(
+            lambda logits: scipy.special.entr(scipy.special.softmax(logits, axis=2)).sum(axis=2).mean(axis=0),
+            self.logits,
+        )
 
     @property
     def mutual_information(self) -> Rows:
@@ -227,7 +232,9 @@ class CategoricalPrediction:
     def log_prob(self, y: ArrayLike) -> Rows:
         """Log of the mean probability of each label."""
         labels = self.targets(y)[None, :, None]
-        return _by_rows(lambda z, k: _log_mean(np.take_along_axis(log_softmax(z, 2), k, 2)), self.logits, labels)
+        return _by_rows(
+            lambda z, k: _log_mean(np.take_along_axis(scipy.special.log_softmax(z, 2), k, 2)), self.logits, labels
+        )
 
 
 Prediction = RegressionPrediction | CategoricalPrediction
@@ -251,7 +258,7 @@ def _by_rows(law: Callable[..., np.ndarray], draws: np.ndarray, *others: np.ndar
 
 def _log_mean(values: np.ndarray) -> np.ndarray:
     """log 1/S Σ_s exp Σ_o values_so, rows left."""
-    return logsumexp(values.sum(axis=2), axis=0) - np.log(len(values))
+    return scipy.special.logsumexp(values.sum(axis=2), axis=0) - np.log(len(values))
 
 
 def _log_density(means: np.ndarray, sds: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -262,7 +269,7 @@ def _mean_absolute(mean: np.ndarray | float, variance: np.ndarray) -> np.ndarray
     """E|Z| = r (exp(−z²)/√π + z erf z) with r = √(2 variance) and z = mean / r, for Z ~ N(mean, variance)."""
     r = np.sqrt(2 * variance)
     z = mean / r
-    return r * (np.exp(-z * z) / np.sqrt(np.pi) + z * erf(z))
+    return r * (np.exp(-z * z) / np.sqrt(np.pi) + z * scipy.special.erf(z))
 
 
 def _crps(means: np.ndarray, sds: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -276,17 +283,17 @@ def _crps(means: np.ndarray, sds: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def _quantile(means: np.ndarray, sds: np.ndarray, level: float) -> np.ndarray:
     """Newton steps on Φ⁻¹(F(t)) = Φ⁻¹(level), a straight line if S = 1, safeguarded by bisection."""
-    z, tolerance = ndtri(level), QUANTILE_TOLERANCE * sds.min(axis=0)
+    z, tolerance = scipy.special.ndtri(level), QUANTILE_TOLERANCE * sds.min(axis=0)
     # The quantile of the mixture lies between the smallest and the largest quantile of its components.
     lower, upper = (means + sds * z).min(axis=0), (means + sds * z).max(axis=0)
     t, step, older = (lower + upper) / 2, upper - lower, upper - lower
     while (step > tolerance).any():
         standardised = (t - means) / sds
-        cdf = ndtr(standardised).mean(axis=0)
+        cdf = scipy.special.ndtr(standardised).mean(axis=0)
         lower, upper = np.where(cdf < level, t, lower), np.where(cdf < level, upper, t)
         with np.errstate(all="ignore"):
             density = (np.exp(-0.5 * standardised**2) / sds).mean(axis=0)
-            probit = ndtri(cdf)
+            probit = scipy.special.ndtri(cdf)
             newton = t - (probit - z) * np.exp(-0.5 * probit**2) / density
         # Newton can cycle between components and is NaN where the density underflows: then bisect.
         within = (newton >= lower) & (newton <= upper) & (np.abs(newton - t) <= older / 2)

@@ -135,7 +135,7 @@ def _bare_gradient(name: str, task: str, posterior: Posterior) -> Program:
     key, w = fast_key(jax.random.key(0)), posterior.init(jax.random.key(1))
 
     @eqx.filter_jit
-    def loop(posterior: Posterior, w: jax.Array, steps: jax.Array) -> jax.Array:
+    def loop(posterior: Posterior, w: jax.Array, steps: Any) -> jax.Array:
         def step(t: jax.Array, gradient: jax.Array) -> jax.Array:
             # A hair of the last gradient, or the compiler would compute a constant gradient only once.
             return posterior.potential(jax.random.fold_in(key, t), w + 1e-12 * gradient)[1]
@@ -159,7 +159,7 @@ def _blackjax(name: str, task: str, posterior: Posterior) -> Program:
     one_step = eqx.filter_jit(step)
 
     @eqx.filter_jit
-    def scan(posterior: Posterior, w: jax.Array, steps: jax.Array) -> jax.Array:
+    def scan(posterior: Posterior, w: jax.Array, steps: Any) -> jax.Array:
         return jax.lax.fori_loop(0, steps, lambda t, w: step(posterior, jax.random.fold_in(key, t), w), w)
 
     def loop(steps: int) -> None:

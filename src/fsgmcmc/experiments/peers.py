@@ -3,6 +3,7 @@
 They need the `bench` extra. Both see the arrays of our posterior and draw 40 of its 60 points at every step.
 """
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -17,8 +18,9 @@ MISSING = "the peers need the bench extra: pip install 'torch==2.13.0' and then 
 def peer_programs(posterior: Posterior, step_size: float) -> list[tuple[str, Callable[[int], None]]]:
     """Names and loops of the peers."""
     try:
-        import posteriors
-        import torch
+        with warnings.catch_warnings(action="ignore", category=FutureWarning):
+            import posteriors
+            import torch
     except ImportError as error:
         raise ImportError(MISSING) from error
     prior = posterior.functional[0]
@@ -57,7 +59,6 @@ def peer_programs(posterior: Posterior, step_size: float) -> list[tuple[str, Cal
                 for leaf, gradient in zip(params.values(), gradients, strict=True):
                     leaf += step_size * gradient + (2 * step_size) ** 0.5 * torch.randn_like(leaf)
 
-    # Both of these would draw the same points for all steps, were the rows drawn outside of log_posterior.
     transform = posteriors.sgmcmc.sgld.build(log_posterior, lr=step_size, temperature=1.0)
 
     def with_posteriors(steps: int) -> None:

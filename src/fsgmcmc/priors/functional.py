@@ -107,7 +107,7 @@ class PooledPrior(BoundPrior):
         """Some points of the pool and the Cholesky factor of their covariance."""
         rows = self.measurement.indices(key)
         block = self.covariance[..., rows[:, None], rows[None, :]]
-        return jnp.asarray(self.measurement.pool)[rows], jnp.linalg.cholesky(block)
+        return jnp.asarray(self.measurement.pool)[rows], jax.lax.linalg.cholesky(block, symmetrize_input=False)
 
 
 class RedrawnPrior(BoundPrior):
@@ -119,7 +119,7 @@ class RedrawnPrior(BoundPrior):
     def draw(self, key: PRNGKeyArray) -> tuple[Float[Array, "m inputs"], Float[Array, "*c m m"]]:
         """New points and the Cholesky factor of their covariance."""
         points = self.measurement.draw(key)
-        return points, jnp.linalg.cholesky(self.process.covariance(points))
+        return points, jax.lax.linalg.cholesky(self.process.covariance(points), symmetrize_input=False)
 
 
 def _mean(process: GaussianProcess) -> Float[Array, "..."]:

@@ -17,7 +17,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.linalg
+import scipy  # its parts are loaded when they are first used
 from jaxtyping import Array, Float, PRNGKeyArray
 from numpy.typing import ArrayLike
 from tinygp.kernels import Kernel

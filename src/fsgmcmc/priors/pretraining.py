@@ -17,11 +17,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy  # its parts are loaded when they are first used
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize
-from scipy.spatial.distance import pdist
 
 from fsgmcmc import _checks
 from fsgmcmc.priors.gaussian_process import GaussianProcess, by_output, check_data, gaussian, in_float64, observed
@@ -226,7 +225,7 @@ def _starts(
 
 
 def _median_distance(points: np.ndarray) -> float:
-    distances = pdist(points)
+    distances = scipy.spatial.distance.pdist(points)
     apart = distances[distances > 0]
     return float(np.median(apart)) if apart.size else 1.0
 
@@ -246,7 +245,9 @@ def _climb(loss: Callable[..., Any], z: np.ndarray, bounds: list[tuple[float, fl
     if epochs == 0:
         return _Climb(-loss(z)[0], z, np.array(trace))
     options = {"maxiter": epochs}
-    result = minimize(loss, z, jac=True, method="L-BFGS-B", bounds=bounds, callback=record, options=options)
+    result = scipy.optimize.minimize(
+        loss, z, jac=True, method="L-BFGS-B", bounds=bounds, callback=record, options=options
+    )
     return _Climb(-float(result.fun), result.x, np.array(trace))
 
 
