@@ -97,7 +97,7 @@ def test_report_says_what_is_wrong_and_the_remedy():
             "more chains",
             "run longer",
             "energy is still falling.*more burn-in",
-            "grew 2.5-fold.*weak weight prior",
+            "grew 2.5-fold.*stronger weight prior",
         ],
         strict=True,
     ):

@@ -188,9 +188,9 @@ def test_bad_input_is_named():
         "std positive": lambda: MomentPrediction(zero, zero, zero),
         "not negative": lambda: MomentPrediction(zero, zero + 1, zero + 1).rescaled(0.0, -1.0),
         r"must be \(rows, outputs\)": lambda: MomentPrediction(zero[0], zero[0], zero[0]),
-        r"labels must be \(3,\) integers, got float64": lambda: classes.log_prob([0.0, 1.0, 1.0]),
-        r"labels must be \(3,\) integers, got int64 of shape \(2,\)": lambda: classes.log_prob([0, 1]),
-        "labels run from -1 to 2, the classes from 0 to 1": lambda: classes.log_prob([-1, 0, 2]),
+        "labels must be whole numbers from 0 to 1": lambda: classes.log_prob([0.0, 0.5, 1.0]),
+        "there are 2 labels for 3 predicted rows": lambda: classes.log_prob([0, 1]),
+        "label -1 is outside": lambda: classes.log_prob([-1, 0, 2]),
     }.items():
         with pytest.raises(ValueError, match=message):
             call()

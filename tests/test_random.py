@@ -3,6 +3,8 @@
 Seeds are fixed. Limits on a statistic are at 5 standard deviations, a false alarm in 2 million, unless said otherwise.
 """
 
+from functools import cache, partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,6 +21,7 @@ def many(seed, size):
     return np.asarray(normal(fast_key(jax.random.key(seed)), size))
 
 
+@partial(jax.jit, static_argnums=(0, 1))
 def noise_keys(chains, steps):
     """The keys from which a `langevin` step draws its noise, as `sample` derives them."""
     _, _, run_key = jax.random.split(fast_key(jax.random.key(0)), 3)
@@ -84,7 +87,7 @@ def test_normals_invert_the_distribution_function_at_every_magnitude():
 
 @pytest.mark.parametrize(
     ("chains", "steps", "parameters"),
-    [(1, 1 << 19, 1), (1 << 19, 1, 1), (64, 512, 16)],
+    [(1, 1 << 18, 1), (1 << 18, 1, 1), (64, 512, 8)],
     ids=["steps", "chains", "all"],
 )
 def test_steps_chains_and_parameters_are_uncorrelated(chains, steps, parameters):
@@ -127,18 +130,18 @@ def test_the_squares_of_consecutive_numbers_are_uncorrelated():
 
 
 compiled_normal = jax.jit(normal, static_argnums=1)
-BORDERS = [BLOCK, 2 * BLOCK, 10 * BLOCK, LARGEST_BLOCKED]
+BORDERS = [BLOCK, 3 * BLOCK, LARGEST_BLOCKED]
 
 
 def test_blocks_change_no_number():
     """A shorter vector is the beginning of a longer one, whichever of them is cut into blocks."""
     key = fast_key(jax.random.key(6))
     plain = np.asarray(jax.jit(_normal_from_bits)(jax.random.bits(key, (LARGEST_BLOCKED + 1,))))
-    for size in [0, 1, 2, *(border + by for border in BORDERS for by in (-1, 0, 1))]:
+    for size in [1, 2, *(border + by for border in BORDERS for by in (-1, 0, 1))]:
         np.testing.assert_array_equal(compiled_normal(key, size), plain[:size], err_msg=f"{size} numbers")
 
 
-@pytest.mark.parametrize("size", [5, BLOCK + 1, LARGEST_BLOCKED + 1])
+@pytest.mark.parametrize("size", [5, BLOCK + 1])
 def test_compiled_mapped_and_eager_numbers_agree(size):
     """Bits are the same. Compiled normals are, mapped or not; eager ones are rounded at every operation."""
     keys = jax.random.split(fast_key(jax.random.key(7)), 3)
@@ -206,22 +209,23 @@ def test_other_generators_keep_their_own_normals(key):
     np.testing.assert_array_equal(normal(key, 50), jax.random.normal(key, (50,)))
 
 
-def drawn(key, **options):
+@cache
+def drawn(generator, *, fast=False):
+    key = fast_key(jax.random.key(0)) if fast else jax.random.key(0)
     target = Energy(lambda w: 0.5 * jnp.sum(w**2), jnp.zeros(3))
-    options = {"draws": 5, "burn_in": 5, "chains": 2, "warm_up": None} | options
+    options = {"draws": 5, "burn_in": 5, "chains": 2, "warm_up": None, "generator": generator}
     return sample(key, target, langevin(0.1), **options).positions
 
 
 @pytest.mark.skipif(jax.default_backend() != "cpu", reason="accelerators use JAX's own generator by default")
-def test_sample_on_a_cpu_uses_the_fast_generator_unless_told_otherwise(key):
-    by_default = drawn(key)
-    np.testing.assert_array_equal(drawn(key, generator="fast"), by_default)
-    assert not np.any(drawn(key, generator="jax") == by_default)
+def test_sample_on_a_cpu_uses_the_fast_generator_unless_told_otherwise():
+    np.testing.assert_array_equal(drawn(None), drawn("fast"))
+    assert not np.any(drawn("jax") == drawn("fast"))
 
 
 @pytest.mark.parametrize("generator", [None, "fast", "jax"])
-def test_sample_uses_a_fast_key_as_it_is(key, generator):
-    np.testing.assert_array_equal(drawn(fast_key(key), generator=generator), drawn(key, generator="fast"))
+def test_sample_uses_a_fast_key_as_it_is(generator):
+    np.testing.assert_array_equal(drawn(generator, fast=True), drawn("fast"))
 
 
 def test_sample_draws_the_noise_of_its_keys(key):
@@ -233,6 +237,6 @@ def test_sample_draws_the_noise_of_its_keys(key):
     np.testing.assert_allclose(positions, np.cumsum(noise, axis=1), rtol=1e-5, atol=1e-6)
 
 
-def test_an_unknown_generator_is_refused(key):
+def test_an_unknown_generator_is_refused():
     with pytest.raises(ValueError, match="unknown generator 'mt19937'; choose 'fast', 'jax' or None"):
-        drawn(key, generator="mt19937")
+        drawn("mt19937")

@@ -318,3 +318,27 @@ def test_impossible_predictions_are_refused():
             samples.predict(x_new)
     with pytest.raises(ValueError, match="noise must be positive"):
         samples.predict(X, noise=-1.0)
+
+
+def test_data_that_are_not_standardised_are_told():
+    x, y = ordinary()
+    with pytest.warns(UserWarning, match="y reaches .* standardise it"):
+        in_function_space(x, 1000 + y)
+
+
+def test_digits_that_float32_does_not_have_are_told():
+    with pytest.raises(ValueError, match="subtract its mean"):
+        in_function_space(1.7e9 + np.arange(12.0), np.ones(12))
+
+
+@pytest.mark.parametrize("weight_prior", [0.1, GaussianProcess(rbf())])
+def test_a_weight_prior_of_another_kind_is_refused(weight_prior):
+    # Types are checked in tests before the function's own check is reached; both name the argument.
+    with pytest.raises(TypeError, match="weight_prior"):
+        in_function_space(*ordinary(), weight_prior=weight_prior)
+
+
+def test_targets_with_more_than_two_axes_are_refused():
+    x, y = ordinary()
+    with pytest.raises(ValueError, match=r"y must have shape \(rows,\)"):
+        in_function_space(x, y[..., None])

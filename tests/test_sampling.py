@@ -17,6 +17,7 @@ from fsgmcmc import (
     Gaussian,
     GaussianProcess,
     WarmUp,
+    cyclical_temperature,
     fsghmc,
     fsgld,
     function_space,
@@ -221,3 +222,50 @@ class CountCompilations:
 def test_sgld_is_refused_on_a_functional_posterior():
     with pytest.raises(ValueError, match="use fsgld or fsghmc"):
         sample(0, posterior(), sgld(1e-5))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"network": MLP((8,), "relu")},
+        {"batch_size": None},
+        {"measurement": measurement.box(-1.0, 1.0, 10)},
+        {"likelihood": Gaussian(0.2, sampled=True, spread=1.0)},
+    ],
+    ids=["activation", "batch", "measurement", "likelihood"],
+)
+def test_a_checkpoint_knows_the_structure_of_its_run(change, tmp_path):
+    """Runs whose arrays are the same may still differ: in the network, the batch, the points, the integrator."""
+    options = {"draws": 1, "chains": 1, "checkpoint": tmp_path / "run.ckpt", **SHORT, "warm_up": None}
+    settings = {
+        "network": MLP((8,)),
+        "measurement": measurement.box(-2.0, 2.0, 10),
+        "likelihood": Gaussian(0.2, sampled=True),
+        "batch_size": 5,
+    }
+
+    def build(network, **settings):
+        return function_space(network, X, np.sin(X), prior=GaussianProcess(rbf(0.5)), **settings)
+
+    sample(0, build(**settings), fsghmc(1e-4), **options)
+    with pytest.raises(ValueError, match="checkpoint of another run"):
+        sample(0, build(**(settings | change)), fsghmc(1e-4), **options)
+    with pytest.raises(ValueError, match="checkpoint of another run"):
+        sample(0, build(**settings), fsghmc(1e-4, integrator="obabo"), **options)
+    with pytest.raises(ValueError, match="checkpoint of another run"):
+        sample(0, build(**settings), fsghmc(1e-4), collect=lambda position: position.likelihood, **options)
+
+
+def test_cycles_that_never_sample_are_refused():
+    target = Energy(lambda w: 0.5 * jnp.sum(w * w), jnp.zeros(2))
+    sampler = langevin(0.1, temperature=cyclical_temperature(length=100))
+    with pytest.raises(ValueError, match="no draw falls into a sampling phase"):
+        sample(0, target, sampler, thinning=100, burn_in=50, warm_up=None)
+
+
+def test_a_checkpoint_that_cannot_be_written_is_told_before_sampling(tmp_path):
+    with pytest.raises(ValueError, match="is a folder"):
+        sample(0, posterior(), fsgld(1e-5), checkpoint=tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="file"):
+        sample(0, posterior(), fsgld(1e-5), checkpoint=tmp_path / "file" / "run.ckpt")

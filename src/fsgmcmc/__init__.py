@@ -1,7 +1,7 @@
 """Bayesian neural networks sampled in function space.
 
-The names below are in the order in which a user meets them: a network, a prior on its function, a likelihood, the
-points where the prior is measured, the posterior, a sampler, and what comes out.
+A user meets a network (`MLP`), a prior on its function (`GaussianProcess`, `pretrain`), a likelihood (`Gaussian`), the
+points where the prior is measured (`measurement`), the posterior (`function_space`), a sampler (`fsghmc`) and `sample`.
 """
 
 from fsgmcmc import diagnostics, measurement, metrics

@@ -17,6 +17,8 @@ from fsgmcmc.samplers.base import Sampler, Target
 # Memory that draws may take on the device before they move to the host.
 BUFFER_BYTES = 64 << 20
 LARGEST_BUFFER = 256
+# On a CPU, matrix products of this many parameters and more are faster chain by chain than batched over chains.
+SMALLEST_ALONE = 1000
 
 
 def chain_keys(key: PRNGKeyArray, chains: int) -> Key[Array, " chains"]:
@@ -91,7 +93,11 @@ def _advance(
         kept = jax.tree.map(lambda leaf: jnp.zeros((len(lengths), *leaf.shape), leaf.dtype), shapes)
         return jax.lax.fori_loop(0, count, interval, (state, kept, jnp.zeros(len(lengths))))
 
-    all_chains = jax.vmap(chain, in_axes=(None, 0, 0, None, None))
+    def one_after_the_other(arrays: Any, keys: Any, states: Any, lengths: Any, count: Any) -> tuple:
+        return jax.lax.map(lambda pair: chain(arrays, *pair, lengths, count), (keys, states))
+
+    large = states.position.shape[1] >= SMALLEST_ALONE and jax.default_backend() == "cpu"
+    all_chains = one_after_the_other if large else jax.vmap(chain, in_axes=(None, 0, 0, None, None))
     devices = _devices_for(len(keys))
     if len(devices) > 1:
         spread, whole = PartitionSpec("chains"), PartitionSpec()

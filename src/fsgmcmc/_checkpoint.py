@@ -1,6 +1,8 @@
 """Checkpoints of `sample`: everything from which a run continues bit for bit."""
 
 import hashlib
+import re
+import tempfile
 import time
 import warnings
 from collections.abc import Callable
@@ -46,8 +48,12 @@ class Run:
 
 
 def fingerprint(arrays: Any, settings: dict[str, Any]) -> str:
-    """What must be the same for a run to continue: every array that goes into it, and its settings."""
-    digest = hashlib.sha256(repr(sorted(settings.items())).encode())
+    """What must be the same for a run to continue: every array that goes into it, its structure and its settings.
+
+    Functions are told apart by their names only: their code cannot be compared across processes.
+    """
+    text = repr((jax.tree.structure(arrays), sorted(settings.items())))
+    digest = hashlib.sha256(re.sub(r" at 0x[0-9a-f]+", "", text).encode())
     for leaf in jax.tree.leaves(arrays):
         if isinstance(leaf, jax.Array) and jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             leaf = jax.random.key_data(leaf)
@@ -68,7 +74,15 @@ class Checkpoint:
 
     def load(self, sampler: Sampler, start: Callable[[Sampler], Any]) -> Run | None:
         """The run in the file, None when there is none; `start` gives the form of the sampler's states."""
-        if self.path is None or not Path(self.path).exists():
+        if self.path is None:
+            return None
+        path = Path(self.path)
+        if path.is_dir():
+            raise ValueError(f"the checkpoint {path} is a folder; give the path of a file")
+        if not path.exists():
+            # Find out that it cannot be written before there is anything to lose.
+            path.parent.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=path.parent).close()
             return None
         arrays, meta = _storage.read(self.path, "checkpoint")
         if meta["fingerprint"] != self.mark:

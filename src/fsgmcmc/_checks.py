@@ -26,7 +26,8 @@ def finite(values: Any, name: str, dtype: type = np.float32) -> np.ndarray:
     """`values` as a float array without NaN or infinity."""
     try:
         with np.errstate(over="ignore"):
-            array: np.ndarray = np.asarray(values, dtype=dtype)
+            given = np.asarray(values)
+            array: np.ndarray = np.asarray(given, dtype=dtype)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be numeric: {error}") from None
     wrong = np.argwhere(~np.isfinite(array))
@@ -34,8 +35,10 @@ def finite(values: Any, name: str, dtype: type = np.float32) -> np.ndarray:
         place = tuple(int(i) for i in wrong[0])
         raise ValueError(
             f"{name} has {len(wrong)} value(s) that are not finite in {dtype.__name__}, the first at {place}: "
-            f"{np.asarray(values)[place]}; remove or impute them"
+            f"{given[place]}; remove or impute them"
         )
+    if array.size and np.ptp(given) > 0 and np.ptp(array) == 0:
+        raise ValueError(f"{name} differs only in digits that {dtype.__name__} does not have: subtract its mean")
     return array
 
 
@@ -43,6 +46,22 @@ def same_length(x: np.ndarray, y: np.ndarray, x_name: str = "x", y_name: str = "
     """`x` and `y` must have a row for each other."""
     if len(x) != len(y):
         raise ValueError(f"{x_name} has {len(x)} rows but {y_name} has {len(y)}")
+
+
+def labels(values: Any, classes: int) -> np.ndarray:
+    """`values` as class labels 0 … classes − 1, one per row."""
+    array = np.asarray(values)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1 or len(array) == 0:
+        raise ValueError(f"labels must be one number per row, got shape {array.shape}")
+    whole = np.issubdtype(array.dtype, np.number) or array.dtype == bool
+    if not whole or not np.array_equal(array, np.round(array.astype(float))):
+        raise ValueError(f"labels must be whole numbers from 0 to {classes - 1}")
+    wrong = (array < 0) | (array >= classes)
+    if wrong.any():
+        raise ValueError(f"label {array[wrong][0]} is outside 0 … {classes - 1}")
+    return array.astype(np.int32)
 
 
 def positive(value: Any, name: str) -> None:
@@ -63,6 +82,8 @@ def as_key(key: PRNGKeyArray | int) -> PRNGKeyArray:
     """A typed JAX key from a key or an integer seed."""
     if isinstance(key, int | np.integer):
         return jax.random.key(int(key))
+    if not isinstance(key, jax.Array):
+        raise TypeError(f"key must be a whole number or a JAX key, not {key!r}")
     if jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
         if key.ndim:
             raise ValueError(f"give one key, got an array of {key.shape} of them")

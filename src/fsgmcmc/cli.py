@@ -34,7 +34,7 @@ def main(
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for extrapolation.png and extrapolation.json.")],
-    seed: Annotated[int, typer.Option(help="Seed of the data and of the chains.")] = 3,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the data and of the chains.")] = 3,
     chains: Annotated[int, typer.Option(min=1, help="Independent chains of each sampler.")] = 1,
 ) -> None:
     """The 1-D extrapolation: fSGLD, fSGHMC, SGLD and SGHMC against the exact GP posterior."""

@@ -136,7 +136,7 @@ def _warnings(worst_r_hat: float, smallest_ess: float, drift: float, growth: flo
         direction = "falling" if drift < 0 else "rising"
         found.append(f"The energy is still {direction}, by {abs(drift):.1f} standard deviations: use more burn-in.")
     if growth is not None and growth > WEIGHT_GROWTH_LIMIT:
-        found.append(f"The squared weights grew {np.exp(growth):.1f}-fold: add the weak weight prior.")
+        found.append(f"The squared weights grew {np.exp(growth):.1f}-fold: a stronger weight prior would hold them.")
     return tuple(found)
 
 

@@ -31,6 +31,7 @@ class FunctionalMomentum(Momentum):
     ravel: Any = eqx.field(static=True)
     prior: BoundPrior
     weight: Float[Array, ""]
+    measured_curvature: Float[Array, ""]
 
     @property
     def can_refresh(self) -> bool:
@@ -47,12 +48,10 @@ class FunctionalMomentum(Momentum):
         """∇E(z), one vector-Jacobian product in z."""
         return jax.grad(self.energy)(z)
 
-    def largest_curvature(self, key: PRNGKeyArray, size: int) -> Float[Array, ""]:
-        """λ_max of ∇²E at a typical z."""
-        z_key, start_key, power_key = jax.random.split(key, 3)
-        z = jax.random.normal(z_key, (size,)) / jnp.sqrt(self.weight)
-        start = jax.random.normal(start_key, (size,))
-        return largest_eigenvalue(power_key, lambda _, v: jax.jvp(self.velocity, (z,), (v,))[1], start)
+    @property
+    def largest_curvature(self) -> Float[Array, ""]:
+        """λ_max of ∇²E at a typical z, measured when the law was built."""
+        return self.measured_curvature
 
     def thermostat(
         self,
@@ -81,6 +80,15 @@ def functional_momentum(
     """
     _checks.positive(weight, "weight")
     centred = eqx.tree_at(lambda process: process.mean, process, 0.0)
-    return FunctionalMomentum(
-        posterior.network, posterior.ravel, Functional(centred, fixed(points)).bind(), jnp.float32(weight)
-    )
+    prior = Functional(centred, fixed(points)).bind()
+    momentum = FunctionalMomentum(posterior.network, posterior.ravel, prior, jnp.float32(weight), jnp.float32(1))
+    return eqx.tree_at(lambda m: m.measured_curvature, momentum, _largest_curvature(momentum))
+
+
+@eqx.filter_jit
+def _largest_curvature(momentum: FunctionalMomentum) -> Float[Array, ""]:
+    z_key, start_key, power_key = jax.random.split(jax.random.key(0), 3)
+    size = momentum.ravel.size
+    z = jax.random.normal(z_key, (size,)) / jnp.sqrt(momentum.weight)
+    start = jax.random.normal(start_key, (size,))
+    return largest_eigenvalue(power_key, lambda _, v: jax.jvp(momentum.velocity, (z,), (v,))[1], start)

@@ -40,7 +40,8 @@ class Gaussian(eqx.Module):
     """Observations with Gaussian noise: y ~ N(f, σ²).
 
     Args:
-        noise: Standard deviation σ in the units of y: one number, or one per row when it is known datum by datum.
+        noise: Standard deviation σ in the units of y: one number, or (rows,) or (rows, outputs) when it is known
+            datum by datum.
         sampled: Sample log σ together with the weights, log σ ~ N(log noise, spread²).
         spread: Standard deviation of that prior; 0.3 says σ is known to about a third.
 
@@ -56,7 +57,7 @@ class Gaussian(eqx.Module):
     def __init__(self, noise: Any = 1.0, *, sampled: bool = False, spread: float = 0.3) -> None:
         _checks.positive(np.asarray(noise, np.float32), "noise")
         _checks.positive(spread, "spread")
-        self.noise = jnp.asarray(noise, dtype=jnp.float32).reshape(-1) if np.ndim(noise) else jnp.float32(noise)
+        self.noise = jnp.asarray(noise, dtype=jnp.float32)
         self.sampled = bool(sampled)
         self.spread = float(spread)
         if self.sampled and self.noise.ndim:
@@ -65,8 +66,10 @@ class Gaussian(eqx.Module):
     def targets(self, y: Any) -> np.ndarray:
         """Targets as a float matrix (rows, outputs)."""
         y = _checks.matrix(y, "y")
-        if self.noise.ndim and len(self.noise) != len(y):
-            raise ValueError(f"noise has {len(self.noise)} entries but y has {len(y)} rows")
+        if y.ndim != 2:
+            raise ValueError(f"y must have shape (rows,) or (rows, outputs), got {y.shape}")
+        if self.noise.ndim and self.noise.shape not in (y.shape[:1], y.shape):
+            raise ValueError(f"noise has shape {self.noise.shape} but y has {len(y)} rows and {y.shape[1]} outputs")
         return y
 
     def outputs(self, y: Any) -> int:
@@ -86,7 +89,7 @@ class Gaussian(eqx.Module):
     def log_prob(self, params: Any, f: Float[Array, "n outputs"], y: Float[Array, "n outputs"]) -> Float[Array, " n"]:
         """−½ ((y − f)/σ)² − log σ − ½ log 2π, summed over outputs."""
         noise = jnp.exp(params["log_noise"]) if self.sampled else self.noise
-        noise = noise[:, None] if noise.ndim else noise
+        noise = noise[:, None] if noise.ndim == 1 else noise
         density = -0.5 * jnp.square((y - f) / noise) - jnp.log(noise) - 0.5 * jnp.log(2 * jnp.pi)
         return jnp.sum(density, axis=1)
 
@@ -101,9 +104,9 @@ class Gaussian(eqx.Module):
         if noise is not None:
             _checks.positive(noise, "noise")
             noise = np.asarray(noise, dtype=float)
-            if noise.ndim and noise.size != functions.shape[1]:
-                raise ValueError(f"noise has {noise.size} entries but x has {functions.shape[1]} rows")
-            noise = noise.reshape(1, -1, 1) if noise.ndim else noise
+            if noise.shape not in ((), functions.shape[1:2], functions.shape[1:]):
+                raise ValueError(f"noise has shape {noise.shape} but the prediction has {functions.shape[1:]}")
+            noise = noise[:, None] if noise.ndim == 1 else noise
         elif self.sampled:
             noise = np.exp(np.asarray(params["log_noise"], dtype=float))[:, None, None]
         elif not self.noise.ndim:
@@ -126,17 +129,7 @@ class Categorical(eqx.Module):
 
     def targets(self, y: Any) -> np.ndarray:
         """Labels as an integer vector."""
-        labels = np.asarray(y)
-        if labels.ndim == 2 and labels.shape[1] == 1:
-            labels = labels[:, 0]
-        if labels.ndim != 1 or len(labels) == 0:
-            raise ValueError(f"labels must be one number per row, got shape {labels.shape}")
-        if not np.issubdtype(labels.dtype, np.number) or not np.array_equal(labels, np.round(labels)):
-            raise ValueError(f"labels must be whole numbers from 0 to {self.classes - 1}")
-        wrong = (labels < 0) | (labels >= self.classes)
-        if wrong.any():
-            raise ValueError(f"label {labels[wrong][0]} is outside 0 … {self.classes - 1}")
-        return labels.astype(np.int32)
+        return _checks.labels(y, self.classes)
 
     def outputs(self, y: Any) -> int:
         """One logit per class."""

@@ -1,10 +1,12 @@
 """Measurement points: where a functional prior is evaluated.
 
-A measurement is one of three kinds, each a pure function of a key:
+A measurement is one of these kinds, each a pure function of a key:
 
     FixedSet     the same points at every step; the prior is factorised once
     PoolDraw     `size` of a finite pool, drawn anew at every step
-    Fresh        points drawn anew from a continuum at every step
+    Box          points drawn anew from a box at every step
+    Fresh        points from a function of your own
+    Union        all points of several of them
 
 The functions below build them; `union` puts them together.
 """
@@ -50,6 +52,18 @@ class PoolDraw(eqx.Module):
         return jnp.asarray(self.pool)[self.indices(key)]
 
 
+class Box(eqx.Module):
+    """`size` points uniform in a box."""
+
+    low: np.ndarray
+    high: np.ndarray
+    size: int = eqx.field(static=True)
+
+    def draw(self, key: PRNGKeyArray) -> Float[Array, "m inputs"]:
+        """New points."""
+        return jax.random.uniform(key, (self.size, len(self.low)), minval=self.low, maxval=self.high)
+
+
 class Fresh(eqx.Module):
     """Points from any function of a key."""
 
@@ -60,7 +74,18 @@ class Fresh(eqx.Module):
         return self.function(key)
 
 
-Measurement = FixedSet | PoolDraw | Fresh
+class Union(eqx.Module):
+    """All points of several measurements, some of them redrawn."""
+
+    parts: "tuple[Measurement, ...]"
+
+    def draw(self, key: PRNGKeyArray) -> Float[Array, "m inputs"]:
+        """The points of all parts."""
+        keys = jax.random.split(key, len(self.parts))
+        return jnp.concatenate([part.draw(part_key) for part, part_key in zip(self.parts, keys, strict=True)])
+
+
+Measurement = FixedSet | PoolDraw | Box | Fresh | Union
 
 
 def fixed(points: Any) -> FixedSet:
@@ -87,7 +112,7 @@ def subset(points: Any, size: int) -> Measurement:
     return FixedSet(pool) if size >= len(pool) else PoolDraw(pool, size)
 
 
-def box(low: Any, high: Any, size: int) -> Fresh:
+def box(low: Any, high: Any, size: int) -> Box:
     """`size` points uniform in the box low <= x <= high, one bound per feature, new at every step.
 
     Example:
@@ -100,7 +125,7 @@ def box(low: Any, high: Any, size: int) -> Fresh:
         raise ValueError(f"a box needs one low and one high bound per feature, got {low.shape} and {high.shape}")
     if not (np.isfinite(low).all() and np.isfinite(high).all() and (low <= high).all()):
         raise ValueError(f"a box needs finite bounds with low <= high, got low={low}, high={high}")
-    return Fresh(lambda key: jax.random.uniform(key, (size, len(low)), minval=low, maxval=high))
+    return Box(low, high, size)
 
 
 def union(*parts: Measurement) -> Measurement:
@@ -118,12 +143,7 @@ def union(*parts: Measurement) -> Measurement:
     fixed_points = [part.points for part in parts if isinstance(part, FixedSet)]
     if len(fixed_points) == len(parts):
         return FixedSet(np.concatenate(fixed_points))
-
-    def draw(key: PRNGKeyArray) -> Array:
-        keys = jax.random.split(key, len(parts))
-        return jnp.concatenate([part.draw(part_key) for part, part_key in zip(parts, keys, strict=True)])
-
-    return Fresh(draw)
+    return Union(parts)
 
 
 def draw_rows(key: PRNGKeyArray, total: int, size: int) -> Int[Array, " size"]:

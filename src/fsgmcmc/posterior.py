@@ -8,6 +8,7 @@ term is the prior and the last one is weak; in parameter space there is no middl
 vector-Jacobian product of the network over the minibatch and the measurement points together.
 """
 
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -30,6 +31,8 @@ from fsgmcmc.priors.weights import GaussianWeights, weak_weights
 # Up to this many training points are all measured, in a fixed set; of more, so many are redrawn at every step.
 LARGEST_FIXED_SET = 1000
 REDRAWN_POINTS = 200
+# Data beyond this are probably not standardised.
+LARGEST_ORDINARY = 100.0
 
 
 class Position(NamedTuple):
@@ -184,6 +187,11 @@ def function_space(
     """
     x, y, network = _data(x, y, likelihood, network)
     terms = parts(prior)
+    unknown = [term for term in terms if not isinstance(term, GaussianProcess | Functional | GaussianWeights)]
+    if unknown:
+        raise TypeError(f"prior must be made of GaussianProcess, Functional and GaussianWeights, not {unknown[0]!r}")
+    if not isinstance(weight_prior, GaussianWeights | None):
+        raise TypeError(f"weight_prior must be GaussianWeights(scale) or None, not {weight_prior!r}")
     if weight_prior is not None and not any(isinstance(term, GaussianWeights) for term in terms):
         terms = (*terms, weight_prior)
     if measurement is not None and not isinstance(measurement, Measurement):
@@ -225,6 +233,14 @@ def _data(x: Any, y: Any, likelihood: Any, network: Any) -> tuple[np.ndarray, np
         raise TypeError(f"likelihood must be Gaussian(noise) or Categorical(classes), not {likelihood!r}")
     x, y = _checks.matrix(x, "x"), likelihood.targets(y)
     _checks.same_length(x, y)
+    for name, values in (("x", x), ("y", y)):
+        largest = np.abs(values).max()
+        if largest > LARGEST_ORDINARY and not np.issubdtype(values.dtype, np.integer):
+            warnings.warn(
+                f"{name} reaches {largest:.3g}, where a network that starts around one may not get: standardise it",
+                UserWarning,
+                stacklevel=3,
+            )
     return x, y, as_network(network)
 
 

@@ -18,6 +18,8 @@ import scipy  # its parts are loaded when they are first used
 from jaxtyping import Float, Integer
 from numpy.typing import ArrayLike
 
+from fsgmcmc import _checks
+
 Draws = Float[np.ndarray, "draws rows outputs"]
 Outputs = Float[np.ndarray, "rows outputs"]
 Rows = Float[np.ndarray, " rows"]
@@ -222,12 +224,10 @@ class CategoricalPrediction:
 
     def targets(self, y: ArrayLike) -> Integer[np.ndarray, " rows"]:
         """`y` as integer labels (rows,), checked against this prediction."""
-        y, (_, rows, classes) = np.asarray(y), self.logits.shape
-        if y.shape != (rows,) or y.dtype.kind not in "iu":
-            raise ValueError(f"labels must be {(rows,)} integers, got {y.dtype} of shape {y.shape}")
-        if rows and not 0 <= y.min() <= y.max() < classes:
-            raise ValueError(f"labels run from {y.min()} to {y.max()}, the classes from 0 to {classes - 1}")
-        return y
+        labels = _checks.labels(y, self.logits.shape[2])
+        if len(labels) != self.logits.shape[1]:
+            raise ValueError(f"there are {len(labels)} labels for {self.logits.shape[1]} predicted rows")
+        return labels
 
     def log_prob(self, y: ArrayLike) -> Rows:
         """Log of the mean probability of each label."""

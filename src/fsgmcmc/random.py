@@ -55,7 +55,8 @@ def _threefry(key: Array) -> PRNGKeyArray:
 
 HASH = jax.extend.random.define_prng_impl(
     key_shape=(2,),
-    seed=lambda seed: jax.random.key_data(jax.random.key(seed, impl="threefry2x32")),
+    # Bits of Threefry's key, not the key: that one is the bare seed, which the hash does not scatter enough.
+    seed=lambda seed: jax.random.bits(jax.random.key(seed, impl="threefry2x32"), (2,), jnp.uint32),
     split=lambda key, shape: jax.random.key_data(jax.random.split(_threefry(key), shape)),
     random_bits=_random_bits,
     fold_in=lambda key, data: jax.random.key_data(jax.random.fold_in(_threefry(key), data)),

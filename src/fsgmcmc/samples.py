@@ -27,7 +27,8 @@ class Samples:
 
     Attributes:
         positions: Draws of w, (chains, draws, k), on the host; None when `collect` kept something else.
-        energy: Ũ at each draw, (chains, draws).
+        energy: The last Ũ seen before each draw, (chains, draws): stochastic-gradient samplers evaluate it where they
+            start a step, corrected ones where they end.
         collected: What `collect` kept, leaves (chains, draws, …); None otherwise.
         network: The network of the posterior, None for a bare target.
         likelihood: Its likelihood.

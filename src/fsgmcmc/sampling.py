@@ -5,6 +5,7 @@ progress, moves the kept draws to the host, looks for non-finite chains and writ
 at step t is fold_in(fold_in(key, c), t): how the steps are cut into calls changes nothing.
 """
 
+import math
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -23,6 +24,7 @@ from fsgmcmc._progress import Progress
 from fsgmcmc.posterior import Posterior
 from fsgmcmc.random import fast_key, is_fast
 from fsgmcmc.samplers.base import Sampler, Target
+from fsgmcmc.samplers.schedules import Phases
 from fsgmcmc.samples import Samples
 from fsgmcmc.warm_up import WarmUp
 from fsgmcmc.warm_up import warm_up as run_warm_up
@@ -98,27 +100,25 @@ def sample(
         (20, 1)
     """
     _check_match(target, sampler)
-    for name, value, least in (
-        ("draws", draws, 1),
-        ("thinning", thinning, 1),
-        ("burn_in", burn_in, 0),
-        ("chains", chains, 1),
-        ("back_off", back_off, 0),
-    ):
-        _checks.count(value, name, least=least)
+    draws, thinning, chains = (
+        _checks.count(value, name) for value, name in ((draws, "draws"), (thinning, "thinning"), (chains, "chains"))
+    )
+    burn_in, back_off = _checks.count(burn_in, "burn_in", least=0), _checks.count(back_off, "back_off", least=0)
+    kept_steps = _kept_steps(sampler, burn_in, thinning)
     start_key, warm_key, run_key = jax.random.split(_generator_key(_checks.as_key(key), generator), 3)
     keys = _chains.chain_keys(run_key, chains)
     positions = _starts(start_key, target, init, chains)
     if warm_up is None and sampler.step_size.initial is None:
         warm_up = WarmUp(adam_steps=0, blocks=0)
-    settings = {"thinning": thinning, "burn_in": burn_in, "chains": chains, "warm_up": warm_up}
-    store = Checkpoint(checkpoint, checkpoint_seconds, fingerprint((run_key, target, sampler, positions), settings))
     kept = _what_is_kept(target, collect)
+    form = jax.eval_shape(kept, positions[0])
+    settings = {"thinning": thinning, "burn_in": burn_in, "chains": chains, "warm_up": warm_up, "kept": form}
+    store = Checkpoint(checkpoint, checkpoint_seconds, fingerprint((run_key, target, sampler, positions), settings))
 
     def started(sampler: Sampler, origin: Float[Array, "chains k"]) -> Run:
         return Run(sampler, origin, _chains.start(keys, target, sampler, origin))
 
-    with Progress(progress, burn_in + draws * thinning) as bar:
+    with Progress(progress, next(islice(kept_steps(), draws - 1, draws))) as bar:
         run = store.load(sampler, lambda sampler: _chains.start(keys, target, sampler, positions))
         if run is None:
             if warm_up is not None:
@@ -127,7 +127,7 @@ def sample(
             run = started(sampler, positions)
         while True:
             try:
-                _advance(run, keys, target, kept, _kept_steps(run.sampler, burn_in, thinning), draws, store, bar)
+                _advance(run, keys, target, kept, kept_steps, draws, store, bar)
                 break
             except DivergenceError as error:
                 if back_off == 0:
@@ -184,6 +184,14 @@ def _generator_key(key: PRNGKeyArray, generator: str | None) -> PRNGKeyArray:
 
 def _kept_steps(sampler: Sampler, burn_in: int, thinning: int) -> Callable[[], Iterator[int]]:
     """The steps after which draws are kept, in order and without end."""
+    phases = sampler.temperature
+    if isinstance(phases, Phases):
+        period = range(burn_in + thinning, burn_in + math.lcm(thinning, phases.length) + 1, thinning)
+        if not any(sampler.samples_at(step) for step in period):
+            raise ValueError(
+                f"with thinning={thinning} and burn_in={burn_in} no draw falls into a sampling phase of the cycles of "
+                f"{phases.length} steps; let thinning divide the cycle and burn_in be a multiple of it"
+            )
     return lambda: (step for step in count(burn_in + thinning, thinning) if sampler.samples_at(step))
 
 
@@ -211,6 +219,8 @@ def _check_match(target: Any, sampler: Sampler) -> None:
     """Refuse samplers that cannot sample this target, before anything is compiled."""
     if not isinstance(sampler, Sampler):
         raise TypeError(f"sampler must be one of fsgmcmc's, such as fsgld(), not {type(sampler).__name__}")
+    if not isinstance(target, Target):
+        raise TypeError(f"target must be a posterior or have init and potential, not {type(target).__name__}")
     if not isinstance(target, Posterior):
         return
     if sampler.preconditioner is not None and sampler.preconditioner.shape != (target.size,):

@@ -122,3 +122,13 @@ def test_numbers_in_a_sampler_do_not_mean_another_compilation():
     first, second = fsgld(1e-3), fsgld(2e-3)
     statics = [eqx.partition(sampler, eqx.is_array)[1] for sampler in (first, second)]
     assert jax.tree.structure(statics[0]) == jax.tree.structure(statics[1])
+
+
+def test_functional_momentum_runs_with_its_default_friction():
+    """Its friction step is explicit: stable only because C h follows the curvature of E(z)."""
+    x = np.linspace(-1, 1, 12)
+    posterior = function_space(MLP((20,)), x, np.sin(3 * x), prior=GaussianProcess(rbf(0.5)), likelihood=Gaussian(0.3))
+    momentum = functional_momentum(posterior, GaussianProcess(rbf(0.5)), np.linspace(-1, 1, 10))
+    assert float(momentum.largest_curvature) > 20
+    samples = sample(0, posterior, fsghmc(momentum=momentum), draws=5, burn_in=200, chains=2, back_off=0)
+    assert np.isfinite(samples.positions).all()

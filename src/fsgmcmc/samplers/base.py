@@ -94,6 +94,10 @@ class Sampler(eqx.Module):
             _checks.positive(preconditioner, "preconditioner")
         if space not in (None, "function", "parameter"):
             raise ValueError(f"space is 'function', 'parameter' or None, got {space!r}")
+        if self.needs_deterministic and isinstance(temperature, Phases):
+            raise ValueError(
+                "a Metropolis-corrected sampler cannot explore at temperature zero: give a positive number"
+            )
         self.step_size = as_schedule(step_size, "step_size")
         self.temperature = as_schedule(temperature, "temperature", zero_allowed=not self.needs_deterministic)
         self.preconditioner = None if preconditioner is None else jnp.asarray(preconditioner, jnp.float32)

@@ -103,8 +103,8 @@ class Hamiltonian(Sampler):
 
     def stable_step(self, curvature: Curvature, size: int) -> Float[Array, ""]:
         """h = min(0.5 / sqrt(λ_max λ_E), sqrt(0.05 × 2 C h / gradient noise)), λ_E the curvature of E(z)."""
-        largest_momentum = self.momentum.largest_curvature(jax.random.key(0), size)
-        by_curvature = STEP_TIMES_FREQUENCY / jnp.sqrt(curvature.largest * largest_momentum)
+        del size
+        by_curvature = STEP_TIMES_FREQUENCY / jnp.sqrt(curvature.largest * self.momentum.largest_curvature)
         friction = self._friction_per_step(by_curvature)
         noise = jnp.maximum(curvature.gradient_noise, jnp.finfo(jnp.float32).tiny)
         by_noise = jnp.where(friction > 0, jnp.sqrt(HEATING * 2 * friction / noise), jnp.inf)
@@ -113,7 +113,9 @@ class Hamiltonian(Sampler):
     def _friction_per_step(self, step_size: Float[Array, ""]) -> Float[Array, ""]:
         if self.friction is not None:
             return self.friction * step_size
-        return jnp.float32(FRICTION_PER_STEP if self.resample_every is None else 0.0)
+        if self.resample_every is not None:
+            return jnp.float32(0)
+        return FRICTION_PER_STEP / self.momentum.largest_curvature
 
 
 def hamiltonian(
@@ -132,7 +134,7 @@ def hamiltonian(
     Args:
         step_size: h, a number, a schedule, or None to have it measured in the warm-up.
         friction: C in units of 1 / time, so that a step forgets a fraction C h of the momentum. By default
-            C h = 0.1 with carried momentum and 0 when it is resampled.
+            C h = 0.1 (over λ_max of a functional momentum) when it is carried and 0 when it is resampled.
         integrator: One of baoab, obabo, leapfrog, euler; see the module's docstring.
         resample_every: Draw the momentum anew every so many steps (m in the paper) instead of only by friction.
             leapfrog and euler do so every 10 steps unless a friction is given.

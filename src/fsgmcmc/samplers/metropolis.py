@@ -93,6 +93,10 @@ class HMC(Metropolis):
     length: int = eqx.field(static=True)
     momentum: Momentum
 
+    def stable_step(self, curvature: Curvature, size: int) -> Float[Array, ""]:
+        """h = 0.5 / sqrt(λ_max λ_E), λ_E the curvature of E(z)."""
+        return super().stable_step(curvature, size) / jnp.sqrt(self.momentum.largest_curvature)
+
     def __init__(self, *common: Any, length: int, momentum: Momentum) -> None:
         super().__init__(*common)
         self.length = length

@@ -28,9 +28,9 @@ class Momentum(eqx.Module):
         """v(z) = z."""
         return z
 
-    def largest_curvature(self, key: PRNGKeyArray, size: int) -> Float[Array, ""]:
-        """The largest eigenvalue of ∇²E, which shortens stable steps by its root."""
-        del key, size
+    @property
+    def largest_curvature(self) -> Float[Array, ""]:
+        """The largest eigenvalue of ∇²E, by whose root stable steps are shorter."""
         return jnp.float32(1)
 
     def thermostat(
