@@ -88,7 +88,7 @@ def test_noise_must_be_positive_and_finite(noise):
 
 
 def test_noise_that_does_not_fit_is_refused():
-    with pytest.raises(ValueError, match="noise has shape \(3,\) but y has 4 rows"):
+    with pytest.raises(ValueError, match=r"noise has shape \(3,\) but y has 4 rows"):
         Gaussian([0.1, 0.2, 0.3]).targets(np.zeros(4))
     with pytest.raises(ValueError, match="per row is known; it cannot be sampled"):
         Gaussian([0.1, 0.2], sampled=True)

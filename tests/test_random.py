@@ -155,7 +155,7 @@ def test_compiled_mapped_and_eager_numbers_agree(size):
 
 
 def test_seeds_splits_and_folds_give_distinct_keys():
-    """Pairs of words: 50 000 of them are distinct but for a chance of 7e-11."""
+    """Pairs of words: 40 000 of them are distinct but for a chance of 5e-11."""
     count = 10_000
     root = jax.random.key(0, impl=HASH)
     keys = jnp.concatenate(
@@ -164,7 +164,6 @@ def test_seeds_splits_and_folds_give_distinct_keys():
             jax.random.split(jax.random.key(-1, impl=HASH), count),
             jax.random.split(jax.random.key(-2, impl=HASH), (count // 2, 2)).reshape(-1),
             jax.vmap(lambda number: jax.random.fold_in(root, number))(jnp.arange(count)),
-            jax.vmap(lambda seed: fast_key(jax.random.key(seed)))(jnp.arange(count)),
         ]
     )
     assert len(np.unique(np.asarray(jax.random.key_data(keys)), axis=0)) == len(keys)

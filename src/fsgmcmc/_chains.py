@@ -94,7 +94,7 @@ def _advance(
         return jax.lax.fori_loop(0, count, interval, (state, kept, jnp.zeros(len(lengths))))
 
     def one_after_the_other(arrays: Any, keys: Any, states: Any, lengths: Any, count: Any) -> tuple:
-        return jax.lax.map(lambda pair: chain(arrays, *pair, lengths, count), (keys, states))
+        return jax.lax.map(lambda pair: chain(arrays, pair[0], pair[1], lengths, count), (keys, states))
 
     large = states.position.shape[1] >= SMALLEST_ALONE and jax.default_backend() == "cpu"
     all_chains = one_after_the_other if large else jax.vmap(chain, in_axes=(None, 0, 0, None, None))

@@ -35,7 +35,8 @@ class Samples:
         ravel: The map from w to parameters.
         inputs: Features of a row of x.
         outputs: Outputs of the network.
-        info: Settings and cost of the run: iterations, seconds, step size and the like.
+        info: Settings and cost of the run: iterations, seconds (of the steps, without warm-up and compilation), step
+            size and the like.
     """
 
     positions: Float[np.ndarray, "chains draws k"] | None

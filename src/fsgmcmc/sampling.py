@@ -154,6 +154,8 @@ def _advance(
     """Advance the run, in place, until it has its draws."""
     slots = _chains.buffer_slots(kept, run.origin.shape[1], len(keys))
     steps_per_call = FIRST_CALL_STEPS
+    # No steps at all, to compile: so that the time taken afterwards is that of the steps.
+    _chains.advance(keys, target, run.sampler, kept, run.states, np.zeros(slots, np.int32), np.int32(0))
     while run.draws < draws:
         plan = _chains.intervals(run.steps, islice(kept_steps(), run.draws, draws), steps_per_call, slots)
         lengths = np.zeros(slots, np.int32)

@@ -188,14 +188,14 @@ def _record(method: str, grid: np.ndarray, predictions: dict[str, Any], nll: flo
 
 
 COLUMNS = {
-    "rmse_truth_observed": "rmse truth",
+    "rmse_truth_observed": "rmse true",
     "rmse_gp_observed": "rmse GP",
     "rmse_gp_gap": "rmse gap",
     "std_observed": "sd data",
     "std_gap": "sd gap",
-    "std_outer": "sd outer",
+    "std_outer": "sd far",
     "nll": "test nll",
-    "r_hat": "R-hat",
+    "r_hat": "Rhat",
     "ess": "ESS",
     "microseconds_per_iteration": "µs",
 }
