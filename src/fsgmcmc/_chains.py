@@ -12,6 +12,7 @@ import numpy as np
 from jax.sharding import PartitionSpec
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
+from fsgmcmc._compile import jit_loop
 from fsgmcmc.samplers.base import Sampler, Target
 
 # Memory that draws may take on the device before they move to the host.
@@ -43,34 +44,45 @@ def advance(
     lengths: Int[Any, " slots"],
     count: Int[Any, ""],
 ) -> tuple[Any, Any, Float[Any, "chains slots"]]:
-    """Advance by `count` intervals of the given lengths; what `collect` sees and the energy after each of them.
+    """Advance by `count` intervals of the given lengths; what `collect` sees and the energy after each of them."""
+    return over_cores(_advance, (keys, states), target, sampler, collect, lengths, count)
 
-    On a CPU, XLA computes one program in one thread where the arrays are small, so the chains are shared out to as
-    many threads as there are cores; several devices share them within one program.
+
+def over_cores(program: Callable[..., Any], per_chain: tuple, *shared: Any) -> Any:
+    """program(*per_chain, *shared), the chains (leading axis) shared out to as many threads as there are cores.
+
+    On a CPU, XLA computes one program in one thread where the arrays are small. Several devices share the chains
+    within one program, so there is one thread then.
     """
+    chains = len(jax.tree.leaves(per_chain)[0])
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    groups = min(cores, len(keys)) if jax.default_backend() == "cpu" and len(jax.devices()) == 1 else 1
+    groups = min(cores, chains) if jax.default_backend() == "cpu" and len(jax.devices()) == 1 else 1
     if groups == 1:
-        return _advance(keys, target, sampler, collect, states, lengths, count)
-    parts = np.array_split(np.arange(len(keys)), groups)
+        return program(*per_chain, *shared)
 
-    def advance_part(part: np.ndarray) -> tuple:
-        some = slice(part[0], part[-1] + 1)
-        part_states = jax.tree.map(lambda leaf: leaf[some], states)
-        return jax.block_until_ready(_advance(keys[some], target, sampler, collect, part_states, lengths, count))
+    def run_part(part: np.ndarray) -> Any:
+        own = jax.tree.map(lambda leaf: leaf[part[0] : part[-1] + 1], per_chain)
+        return jax.block_until_ready(program(*own, *shared))
 
     with ThreadPoolExecutor(groups) as threads:
-        results = list(threads.map(advance_part, parts))
+        results = list(threads.map(run_part, np.array_split(np.arange(chains), groups)))
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *results)
 
 
-@eqx.filter_jit
+def map_chains(function: Callable[..., Any], size: int) -> Callable[..., Any]:
+    """The function of one chain of `size` parameters, for many chains within a program."""
+    if size >= SMALLEST_ALONE and jax.default_backend() == "cpu":
+        return lambda *per_chain: jax.lax.map(lambda one: function(*one), per_chain)
+    return jax.vmap(function)
+
+
+@jit_loop
 def _advance(
     keys: Key[Array, " chains"],
+    states: Any,
     target: Target,
     sampler: Sampler,
     collect: Callable[[Any], Any],
-    states: Any,
     lengths: Int[Any, " slots"],
     count: Int[Any, ""],
 ) -> tuple[Any, Any, Float[Array, "chains slots"]]:
@@ -93,11 +105,10 @@ def _advance(
         kept = jax.tree.map(lambda leaf: jnp.zeros((len(lengths), *leaf.shape), leaf.dtype), shapes)
         return jax.lax.fori_loop(0, count, interval, (state, kept, jnp.zeros(len(lengths))))
 
-    def one_after_the_other(arrays: Any, keys: Any, states: Any, lengths: Any, count: Any) -> tuple:
-        return jax.lax.map(lambda pair: chain(arrays, pair[0], pair[1], lengths, count), (keys, states))
+    def all_chains(arrays: Any, keys: Any, states: Any, lengths: Any, count: Any) -> tuple:
+        one = map_chains(lambda key, state: chain(arrays, key, state, lengths, count), states.position.shape[1])
+        return one(keys, states)
 
-    large = states.position.shape[1] >= SMALLEST_ALONE and jax.default_backend() == "cpu"
-    all_chains = one_after_the_other if large else jax.vmap(chain, in_axes=(None, 0, 0, None, None))
     devices = _devices_for(len(keys))
     if len(devices) > 1:
         spread, whole = PartitionSpec("chains"), PartitionSpec()

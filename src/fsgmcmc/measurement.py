@@ -22,7 +22,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from fsgmcmc import _checks
 
-# Rows that are sorted in less time than a small network's gradient takes.
+# Rows that are sorted in less time than a small network's gradient takes; a power of two.
 CHEAP_SORT = 256
 
 
@@ -152,6 +152,11 @@ def draw_rows(key: PRNGKeyArray, total: int, size: int) -> Int[Array, " size"]:
     Without replacement where that is cheap; where size is far below total, repeats are rare, the mean is the
     same, and a sort of all rows would cost more than the gradient.
     """
-    if total <= max(10 * size, CHEAP_SORT):
+    if total <= CHEAP_SORT:
+        # The row in the lowest bits of its random number: one array to sort, no ties, and half the time of argsort.
+        lowest = np.uint32(CHEAP_SORT - 1)
+        numbers = jax.random.bits(key, (total,)) & ~lowest | jnp.arange(total, dtype=jnp.uint32)
+        return (jnp.sort(numbers)[:size] & lowest).astype(jnp.int32)
+    if total <= 10 * size:
         return jnp.argsort(jax.random.bits(key, (total,)))[:size]
     return jax.random.randint(key, (size,), 0, total)

@@ -90,13 +90,13 @@ class Posterior(eqx.Module):
         values, pull_back = jax.vjp(outputs, params)
         energy, (cotangent, own_gradient) = jax.value_and_grad(output_energy)((values, own))
         gradient = self.ravel.ravel(Position(pull_back(cotangent)[0], own_gradient))
-        return energy + 0.5 * jnp.sum(self.precision * w * w), gradient + self.precision * w
+        return energy + self._weight_energy(w), gradient + self.precision * w
 
     def energy(self, key: PRNGKeyArray, w: Float[Array, " k"]) -> Float[Array, ""]:
         """Ũ(w) alone, in a form that can be differentiated in any way."""
         outputs, output_energy = self._stages(key)
         params, own = self.position(w)
-        return output_energy((outputs(params), own)) + 0.5 * jnp.sum(self.precision * w * w)
+        return output_energy((outputs(params), own)) + self._weight_energy(w)
 
     def curvature(self, key: PRNGKeyArray, w: Float[Array, " k"], v: Float[Array, " k"]) -> Float[Array, " k"]:
         """The Gauss-Newton matrix of Ũ times v: Jᵀ (∇²_f U) J v, with the network's own curvature left out."""
@@ -106,6 +106,10 @@ class Posterior(eqx.Module):
         _, pull_back = jax.vjp(outputs, params)
         _, (cotangent, own_product) = jax.jvp(jax.grad(output_energy), ((values, own),), ((values_v, own_v),))
         return self.ravel.ravel(Position(pull_back(cotangent)[0], own_product)) + self.precision * v
+
+    def _weight_energy(self, w: Float[Array, " k"]) -> Float[Array, ""]:
+        # A dot product: on a CPU, XLA's fused sum of products takes ten times as long.
+        return 0.5 * jnp.vdot(self.precision * w, w)
 
     def _stages(self, key: PRNGKeyArray) -> tuple[Callable, Callable]:
         """U as two stages: parameters to function values, and function values to energy."""

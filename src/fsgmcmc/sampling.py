@@ -9,6 +9,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count, islice
 from pathlib import Path
 from typing import Any
@@ -153,28 +154,40 @@ def _advance(
 ) -> None:
     """Advance the run, in place, until it has its draws."""
     slots = _chains.buffer_slots(kept, run.origin.shape[1], len(keys))
-    steps_per_call = FIRST_CALL_STEPS
-    # No steps at all, to compile: so that the time taken afterwards is that of the steps.
-    _chains.advance(keys, target, run.sampler, kept, run.states, np.zeros(slots, np.int32), np.int32(0))
-    while run.draws < draws:
-        plan = _chains.intervals(run.steps, islice(kept_steps(), run.draws, draws), steps_per_call, slots)
+
+    def call(states: Any, plan: list[tuple[int, bool]]) -> tuple:
         lengths = np.zeros(slots, np.int32)
         lengths[: len(plan)] = [length for length, _ in plan]
-        began = time.monotonic()
-        states, leaves, energy = _chains.advance(
-            keys, target, run.sampler, kept, run.states, lengths, np.int32(len(plan))
+        states, leaves, energy = jax.block_until_ready(
+            _chains.advance(keys, target, run.sampler, kept, states, lengths, np.int32(len(plan)))
         )
-        _check_finite(run, np.asarray(_chains.finite_chains(states)), np.asarray(energy), lengths)
-        chosen = [slot for slot, (_, keeps) in enumerate(plan) if keeps]
-        leaves = [np.asarray(leaf)[:, chosen] for leaf in jax.tree.leaves(leaves)]
-        run.add(states, int(lengths.sum()), leaves, np.asarray(energy)[:, chosen], time.monotonic() - began)
-        elapsed = time.monotonic() - began
-        if elapsed < SECONDS_PER_CALL / 2:
-            steps_per_call *= 2
-        elif elapsed > SECONDS_PER_CALL * 2:
-            steps_per_call = max(1, steps_per_call // 2)
-        bar.show("sampling" if run.draws else "burn-in", run.steps, f"{lengths.sum() / elapsed:,.0f} steps/s")
-        store.save(run)
+        return states, leaves, np.asarray(energy), lengths, time.monotonic()
+
+    def plan_from(steps: int, done: int, most_steps: int) -> list[tuple[int, bool]]:
+        return _chains.intervals(steps, islice(kept_steps(), done, draws), most_steps, slots)
+
+    call(run.states, [])  # no steps, to compile: so that the time taken afterwards is that of the steps
+    steps_per_call, began = FIRST_CALL_STEPS, time.monotonic()
+    plan = plan_from(run.steps, run.draws, steps_per_call)
+    # One thread keeps the device busy; this one moves the draws of the call before to the host.
+    with ThreadPoolExecutor(1) as device:
+        waiting = device.submit(call, run.states, plan)
+        while plan:
+            states, leaves, energy, lengths, ended = waiting.result()
+            elapsed, began = ended - began, ended
+            if elapsed < SECONDS_PER_CALL / 2:
+                steps_per_call *= 2
+            elif elapsed > SECONDS_PER_CALL * 2:
+                steps_per_call = max(1, steps_per_call // 2)
+            chosen = [slot for slot, (_, keeps) in enumerate(plan) if keeps]
+            plan = plan_from(run.steps + int(lengths.sum()), run.draws + len(chosen), steps_per_call)
+            if plan:
+                waiting = device.submit(call, states, plan)
+            _check_finite(run, np.asarray(_chains.finite_chains(states)), energy, lengths)
+            host = [np.asarray(leaf)[:, chosen] for leaf in jax.tree.leaves(leaves)]
+            run.add(states, int(lengths.sum()), host, energy[:, chosen], elapsed)
+            bar.show("sampling" if run.draws else "burn-in", run.steps, f"{lengths.sum() / elapsed:,.0f} steps/s")
+            store.save(run)
 
 
 def _generator_key(key: PRNGKeyArray, generator: str | None) -> PRNGKeyArray:

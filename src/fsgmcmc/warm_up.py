@@ -16,10 +16,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Key, PRNGKeyArray
 
 from fsgmcmc import _checks
-from fsgmcmc._chains import chain_keys
+from fsgmcmc._chains import chain_keys, map_chains, over_cores
+from fsgmcmc._compile import jit_loop
 from fsgmcmc.samplers.base import Sampler, Target
 from fsgmcmc.samplers.curvature import diagonal_preconditioner, measure
 
@@ -68,8 +69,9 @@ def warm_up(
     adapts = settings.precondition and sampler.preconditioner is None
     if settings.adam_steps:
         adam_key, key = jax.random.split(key)
-        rate = jnp.float32(settings.learning_rate)
-        positions = _descend(adam_key, target, positions, rate, jnp.int32(settings.adam_steps))
+        rate, steps = jnp.float32(settings.learning_rate), jnp.int32(settings.adam_steps)
+        keys = chain_keys(adam_key, len(positions))
+        positions = over_cores(_descend, (keys, positions), target, rate, steps)
         _check_finite(positions, "Adam", f"a learning_rate below {settings.learning_rate:g}")
     if not (by_rule or adapts):
         return sampler, positions
@@ -85,7 +87,8 @@ def warm_up(
                 "standardise the data, or give a step_size"
             )
         if block < settings.blocks:
-            positions = _run(run_key, target, sampler, positions, jnp.int32(settings.block_steps))
+            keys, steps = chain_keys(run_key, len(positions)), jnp.int32(settings.block_steps)
+            positions = over_cores(_run, (keys, positions), target, sampler, steps)
             _check_finite(positions, "the sampler", f"a step_size below {step_size:g}")
     if float(noise_factor) < NOISE_FACTOR_LIMIT:
         warnings.warn(
@@ -97,9 +100,9 @@ def warm_up(
     return sampler, positions
 
 
-@eqx.filter_jit
+@jit_loop
 def _descend(
-    key: PRNGKeyArray, target: Target, positions: Any, learning_rate: Any, steps: Any
+    keys: Key[Array, " chains"], positions: Any, target: Target, learning_rate: Any, steps: Any
 ) -> Float[Array, "chains k"]:
     import optax
 
@@ -116,7 +119,7 @@ def _descend(
 
         return jax.lax.fori_loop(0, steps, step, (w, adam.init(w)))[0]
 
-    return jax.vmap(chain)(chain_keys(key, len(positions)), positions)
+    return map_chains(chain, positions.shape[1])(keys, positions)
 
 
 @eqx.filter_jit
@@ -142,8 +145,10 @@ def _adapt(
     return sampler, jnp.float32(1)
 
 
-@eqx.filter_jit
-def _run(key: PRNGKeyArray, target: Target, sampler: Sampler, positions: Any, steps: Any) -> Float[Array, "chains k"]:
+@jit_loop
+def _run(
+    keys: Key[Array, " chains"], positions: Any, target: Target, sampler: Sampler, steps: Any
+) -> Float[Array, "chains k"]:
     def chain(chain_key: PRNGKeyArray, w: Array) -> Array:
         init_key, run_key = jax.random.split(chain_key)
 
@@ -153,7 +158,7 @@ def _run(key: PRNGKeyArray, target: Target, sampler: Sampler, positions: Any, st
         state = sampler.init(init_key, w, target.potential)
         return jax.lax.fori_loop(0, steps, step, state).position
 
-    return jax.vmap(chain)(chain_keys(key, len(positions)), positions)
+    return map_chains(chain, positions.shape[1])(keys, positions)
 
 
 def _check_finite(positions: Array, phase: str, remedy: str) -> None:

@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fsgmcmc import _chains, measurement
+from fsgmcmc._compile import jit_loop
 from fsgmcmc.likelihoods import Gaussian
 from fsgmcmc.networks import MLP
 from fsgmcmc.posterior import Posterior, function_space, parameter_space
@@ -134,7 +135,7 @@ def _first(w: Any) -> Any:
 def _bare_gradient(name: str, task: str, posterior: Posterior) -> Program:
     key, w = fast_key(jax.random.key(0)), posterior.init(jax.random.key(1))
 
-    @eqx.filter_jit
+    @jit_loop
     def loop(posterior: Posterior, w: jax.Array, steps: Any) -> jax.Array:
         def step(t: jax.Array, gradient: jax.Array) -> jax.Array:
             # A hair of the last gradient, or the compiler would compute a constant gradient only once.
