@@ -1,8 +1,8 @@
 """Compilation of loops whose every step is a handful of small operations.
 
-By default XLA's CPU backend orders operations so that several can run at a time, and hands them to other threads. For
-steps of a hundred microseconds the handing over costs more than it saves: one after the other is a third faster, and
-the other cores are there for other chains.
+By default XLA's CPU backend orders operations so that several can run at a time, and hands sums and matrix products
+to a library (YNN) with threads of its own. For steps of a hundred microseconds the handing over costs more than it
+saves: one after the other in one thread is a third faster, and the other cores are there for other chains.
 """
 
 import functools
@@ -12,7 +12,10 @@ from typing import Any, TypeVar
 import equinox as eqx
 import jax
 
-ONE_AFTER_THE_OTHER = {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
+ONE_AFTER_THE_OTHER = {
+    "xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED",
+    "xla_cpu_experimental_ynn_fusion_type": "",
+}
 
 Function = TypeVar("Function", bound=Callable)
 

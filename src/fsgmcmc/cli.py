@@ -57,7 +57,7 @@ def demo(
 def bench(
     out: Annotated[Path, typer.Option(help="File for the records, as JSON.")],
     peers: Annotated[bool, typer.Option(help="Also time PyTorch and posteriors (needs the bench extra).")] = False,
-    repeats: Annotated[int, typer.Option(min=1, help="Rounds over all programs.")] = 9,
+    repeats: Annotated[int, typer.Option(min=1, help="Rounds over all programs.")] = 25,
 ) -> None:
     """Microseconds an iteration of every sampler, of the bare gradient, and of the peers."""
     from rich.console import Console
