@@ -14,6 +14,7 @@ import jax
 
 ONE_AFTER_THE_OTHER = {
     "xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED",
+    "xla_cpu_multi_thread_eigen": False,
     "xla_cpu_experimental_ynn_fusion_type": "",
 }
 

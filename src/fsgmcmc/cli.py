@@ -12,6 +12,11 @@ app = typer.Typer(
     add_completion=False,
 )
 
+data_app = typer.Typer(help="The UCI data sets: fetch and list.", no_args_is_help=True)
+fetch_app = typer.Typer(help="Download public data.", no_args_is_help=True)
+app.add_typer(data_app, name="data")
+data_app.add_typer(fetch_app, name="fetch")
+
 
 def _print_version(wanted: bool) -> bool:
     if wanted:
@@ -76,6 +81,42 @@ def bench(
     _print_table(console, benchmark.table(document))
     for name, seconds in document["startup"].items():
         console.print(f"{name}: {seconds:.1f}", highlight=False)
+
+
+@fetch_app.command("uci")
+def fetch_uci(
+    data: Annotated[
+        Path | None, typer.Option(help="Folder for UCI_Datasets; else FSGMCMC_DATA, else the cache.")
+    ] = None,
+) -> None:
+    """Download the seven UCI regressions with their splits."""
+    from fsgmcmc import data as sets
+
+    try:
+        typer.echo(f"the sets are in {sets.fetch_uci(data) / 'UCI_Datasets'}")
+    except (OSError, ValueError) as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(2) from None
+
+
+@data_app.command("list")
+def list_sets(
+    data: Annotated[
+        Path | None, typer.Option(help="Folder with UCI_Datasets; else FSGMCMC_DATA, else the cache.")
+    ] = None,
+) -> None:
+    """The UCI sets that are here: rows, features, splits."""
+    from rich.console import Console
+
+    from fsgmcmc import data as sets
+
+    try:
+        tables = [sets.load_uci(name, data) for name in sets.available(data)]
+    except (OSError, ValueError) as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(2) from None
+    rows = [[table.name, *map(str, table.x.shape), str(len(table.splits))] for table in tables]
+    _print_table(Console(), [["name", "rows", "features", "splits"], *rows])
 
 
 def _writable(folder: Path) -> None:

@@ -22,14 +22,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from fsgmcmc import _chains, measurement
-from fsgmcmc._compile import jit_loop
 from fsgmcmc.likelihoods import Gaussian
 from fsgmcmc.networks import MLP
 from fsgmcmc.posterior import Posterior, function_space, parameter_space
 from fsgmcmc.priors import GaussianProcess, rbf
 from fsgmcmc.random import fast_key
 from fsgmcmc.samplers import fsghmc, fsgld, sghmc, sgld
-from fsgmcmc.samplers.base import Sampler
+from fsgmcmc.samplers.base import Potential, Sampler
+from fsgmcmc.samplers.langevin import Langevin, LangevinState
 
 # Steps so small that chains stay where they are: the cost of a step does not depend on its length.
 LANGEVIN_STEP, HAMILTONIAN_STEP = 1e-8, 1e-5
@@ -101,8 +101,8 @@ def programs(task: Task, peers: bool) -> list[Program]:
         _sampler("fsghmc", task.name, function, fsghmc(HAMILTONIAN_STEP)),
         _sampler("sgld", task.name, parameter, sgld(LANGEVIN_STEP)),
         _sampler("sghmc", task.name, parameter, sghmc(HAMILTONIAN_STEP)),
-        _bare_gradient("bare-gradient", task.name, function),
-        _bare_gradient("bare-gradient-parameter", task.name, parameter),
+        _sampler("bare-gradient", task.name, function, BareGradient(LANGEVIN_STEP, 1.0, None, None)),
+        _sampler("bare-gradient-parameter", task.name, parameter, BareGradient(LANGEVIN_STEP, 1.0, None, None)),
     ]
     if task.name != "1-d":
         return ours
@@ -132,18 +132,13 @@ def _first(w: Any) -> Any:
     return w[0]
 
 
-def _bare_gradient(name: str, task: str, posterior: Posterior) -> Program:
-    key, w = fast_key(jax.random.key(0)), posterior.init(jax.random.key(1))
+class BareGradient(Langevin):
+    """Nothing but the gradient, in the loop of the samplers."""
 
-    @jit_loop
-    def loop(posterior: Posterior, w: jax.Array, steps: Any) -> jax.Array:
-        def step(t: jax.Array, gradient: jax.Array) -> jax.Array:
-            # A hair of the last gradient, or the compiler would compute a constant gradient only once.
-            return posterior.potential(jax.random.fold_in(key, t), w + 1e-12 * gradient)[1]
-
-        return jax.lax.fori_loop(0, steps, step, w)
-
-    return Program(name, task, lambda steps: jax.block_until_ready(loop(posterior, w, np.int32(steps))))
+    def step(self, key: jax.Array, state: LangevinState, potential: Potential) -> LangevinState:
+        """A hair of the gradient is added, or the compiler would compute a constant gradient only once."""
+        _, gradient = potential(key, state.position)
+        return LangevinState(state.position + 1e-12 * gradient, state.step + 1, state.energy)
 
 
 def _blackjax(name: str, task: str, posterior: Posterior) -> Program:
