@@ -1,11 +1,13 @@
 """Files of arrays plus JSON. Reading one runs no code; an interrupted write leaves the older file whole."""
 
+import contextlib
 import json
 import os
 import tempfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -14,14 +16,27 @@ _JSON = "json"
 
 
 def write(path: str | os.PathLike, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> None:
-    """Write beside `path`, then rename onto it."""
+    """A file of arrays and JSON."""
+    text = json.dumps({"version": VERSION, **meta})
+    with _beside(path) as file:
+        np.savez(file, allow_pickle=False, **{_JSON: np.frombuffer(text.encode(), np.uint8)} | arrays)
+
+
+def write_text(path: str | os.PathLike, text: str) -> None:
+    """A text file."""
+    with _beside(path) as file:
+        file.write(text.encode())
+
+
+@contextlib.contextmanager
+def _beside(path: str | os.PathLike) -> Iterator[IO[bytes]]:
+    """A file beside `path` to write to, which is then renamed onto it."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({"version": VERSION, **meta})
     handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
-            np.savez(file, allow_pickle=False, **{_JSON: np.frombuffer(text.encode(), np.uint8)} | arrays)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)

@@ -12,6 +12,8 @@ app = typer.Typer(
     add_completion=False,
 )
 
+reproduce_app = typer.Typer(help="The experiments of the paper.", no_args_is_help=True)
+app.add_typer(reproduce_app, name="reproduce")
 data_app = typer.Typer(help="The UCI data sets: fetch and list.", no_args_is_help=True)
 fetch_app = typer.Typer(help="Download public data.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
@@ -117,6 +119,39 @@ def list_sets(
         raise typer.Exit(2) from None
     rows = [[table.name, *map(str, table.x.shape), str(len(table.splits))] for table in tables]
     _print_table(Console(), [["name", "rows", "features", "splits"], *rows])
+
+
+@reproduce_app.command("uci")
+def reproduce_uci(
+    out: Annotated[Path, typer.Option(help="Folder for uci.json, uci.csv, uci.md and uci.png.")],
+    preset: Annotated[str, typer.Option(help="tuned, paper or quick.")] = "tuned",
+    datasets: Annotated[str, typer.Option(help="Names joined by commas.")] = "all",
+    splits: Annotated[str, typer.Option(help="A number of splits, or split numbers joined by commas.")] = "10",
+    methods: Annotated[str, typer.Option(help="Names joined by commas.")] = "all",
+    jobs: Annotated[int, typer.Option(min=1, help="Worker processes, each on a core of its own.")] = 2,
+    data: Annotated[Path | None, typer.Option(help="The folder that holds UCI_Datasets.")] = None,
+    samples: Annotated[int | None, typer.Option(min=1, help="Ablation: draws kept of each chain.")] = None,
+    points: Annotated[int | None, typer.Option(min=1, help="Ablation: measurement points.")] = None,
+    kernel: Annotated[str | None, typer.Option(help="Ablation: a kernel such as linear or 'rbf + matern32'.")] = None,
+    pretraining: Annotated[int | None, typer.Option(min=0, help="Ablation: iterations; 0 is none.")] = None,
+) -> None:
+    """UCI regression; what is finished already in OUT is not done again."""
+    from rich.console import Console
+
+    from fsgmcmc.experiments import uci_sweep
+
+    console = Console()
+    changes = {"draws": samples, "points": points, "kernel": kernel, "pretraining": pretraining}
+    try:
+        plan = uci_sweep.plan(preset, datasets, splits, methods, data, changes)
+    except (ValueError, OSError) as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(2) from None
+    _writable(out)
+    records = uci_sweep.execute(plan, out, jobs)
+    uci_sweep.write(records, out, plan.note)
+    diverged = sum(record["diverged"] for record in records)
+    console.print(f"{len(records)} runs, {diverged} diverged; wrote uci.md, uci.png, uci.csv and uci.json to {out}")
 
 
 def _writable(folder: Path) -> None:

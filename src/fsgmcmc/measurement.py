@@ -4,6 +4,7 @@ A measurement is one of these kinds, each a pure function of a key:
 
     FixedSet     the same points at every step; the prior is factorised once
     PoolDraw     `size` of a finite pool, drawn anew at every step
+    SetDraw      one of some fixed sets at every step; each is factorised once
     Box          points drawn anew from a box at every step
     Fresh        points from a function of your own
     Union        all points of several of them
@@ -52,6 +53,20 @@ class PoolDraw(eqx.Module):
         return jnp.asarray(self.pool)[self.indices(key)]
 
 
+class SetDraw(eqx.Module):
+    """One of several sets of as many points."""
+
+    sets: np.ndarray
+
+    def index(self, key: PRNGKeyArray) -> Int[Array, ""]:
+        """Which set this key draws."""
+        return jax.random.randint(key, (), 0, len(self.sets))
+
+    def draw(self, key: PRNGKeyArray) -> Float[Array, "m inputs"]:
+        """The points of the drawn set."""
+        return jnp.asarray(self.sets)[self.index(key)]
+
+
 class Box(eqx.Module):
     """`size` points uniform in a box."""
 
@@ -85,7 +100,7 @@ class Union(eqx.Module):
         return jnp.concatenate([part.draw(part_key) for part, part_key in zip(self.parts, keys, strict=True)])
 
 
-Measurement = FixedSet | PoolDraw | Box | Fresh | Union
+Measurement = FixedSet | PoolDraw | SetDraw | Box | Fresh | Union
 
 
 def fixed(points: Any) -> FixedSet:
@@ -110,6 +125,25 @@ def subset(points: Any, size: int) -> Measurement:
     pool = _checks.matrix(points, "measurement points")
     size = _checks.count(size, "size")
     return FixedSet(pool) if size >= len(pool) else PoolDraw(pool, size)
+
+
+def sets(points: Any, size: int, count: int, seed: int = 0) -> Measurement:
+    """One of `count` sets of `size` of the given points at every step; all points, fixed, when there are no more.
+
+    Cheaper than `subset` for large sets and right for small nuggets, as each set is factorised once in float64. The
+    sets are consecutive stretches of random orders, so that points are measured equally often, up to one.
+
+    Example:
+        >>> sets(np.arange(60.0), 20, count=6).draw(jax.random.key(0)).shape
+        (20, 1)
+    """
+    pool = _checks.matrix(points, "measurement points")
+    size, count = _checks.count(size, "size"), _checks.count(count, "count")
+    if size >= len(pool):
+        return FixedSet(pool)
+    rng = np.random.default_rng(seed)
+    orders = [rng.permutation(len(pool)) for _ in range(-(-size * count // len(pool)))]
+    return SetDraw(pool[np.concatenate(orders)[: size * count].reshape(count, size)])
 
 
 def box(low: Any, high: Any, size: int) -> Box:

@@ -30,6 +30,7 @@ from fsgmcmc.random import fast_key
 from fsgmcmc.samplers import fsghmc, fsgld, sghmc, sgld
 from fsgmcmc.samplers.base import Potential, Sampler
 from fsgmcmc.samplers.langevin import Langevin, LangevinState
+from fsgmcmc.samplers.schedules import as_schedule
 
 # Steps so small that chains stay where they are: the cost of a step does not depend on its length.
 LANGEVIN_STEP, HAMILTONIAN_STEP = 1e-8, 1e-5
@@ -96,13 +97,14 @@ def _task(
 def programs(task: Task, peers: bool) -> list[Program]:
     """Everything that is timed on a task."""
     function, parameter = task.function_space, task.parameter_space
+    bare = BareGradient(as_schedule(LANGEVIN_STEP, "step_size"), as_schedule(1.0, "temperature"), None, None)
     ours = [
         _sampler("fsgld", task.name, function, fsgld(LANGEVIN_STEP)),
         _sampler("fsghmc", task.name, function, fsghmc(HAMILTONIAN_STEP)),
         _sampler("sgld", task.name, parameter, sgld(LANGEVIN_STEP)),
         _sampler("sghmc", task.name, parameter, sghmc(HAMILTONIAN_STEP)),
-        _sampler("bare-gradient", task.name, function, BareGradient(LANGEVIN_STEP, 1.0, None, None)),
-        _sampler("bare-gradient-parameter", task.name, parameter, BareGradient(LANGEVIN_STEP, 1.0, None, None)),
+        _sampler("bare-gradient", task.name, function, bare),
+        _sampler("bare-gradient-parameter", task.name, parameter, bare),
     ]
     if task.name != "1-d":
         return ours

@@ -4,6 +4,7 @@ from fsgmcmc.priors.functional import Functional
 from fsgmcmc.priors.gaussian_process import GaussianProcess
 from fsgmcmc.priors.kernels import kernel_by_name, linear, matern12, matern32, matern52, periodic, rbf
 from fsgmcmc.priors.pretraining import Pretrained, pretrain
+from fsgmcmc.priors.selection import Selection, choose_by_density, select_kernel
 from fsgmcmc.priors.weights import GaussianWeights, weak_weights
 
 __all__ = [
@@ -11,6 +12,8 @@ __all__ = [
     "GaussianProcess",
     "GaussianWeights",
     "Pretrained",
+    "Selection",
+    "choose_by_density",
     "kernel_by_name",
     "linear",
     "matern12",
@@ -19,5 +22,6 @@ __all__ = [
     "periodic",
     "pretrain",
     "rbf",
+    "select_kernel",
     "weak_weights",
 ]

@@ -3,7 +3,7 @@
     −log p(F) = ½ Σ_c ‖R_c (F_c − m_c)‖² + const,    R_cᵀ R_c = (K_c + δI)⁻¹,    F = f(X_M; w)
 
 `Functional` names the process, the points and the function of the parameters that it governs; `bind` prepares
-it for a loop. Fixed points are whitened once, in float64; redrawn ones are factorised at every step in float32,
+it for a loop. Fixed sets are whitened once, in float64; redrawn points are factorised at every step in float32,
 which a relative nugget of 1e-3 carries with ease.
 """
 
@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from fsgmcmc.measurement import FixedSet, Measurement, PoolDraw
+from fsgmcmc.measurement import FixedSet, Measurement, PoolDraw, SetDraw
 from fsgmcmc.priors.base import Prior
 from fsgmcmc.priors.gaussian_process import GaussianProcess
 
@@ -45,6 +45,9 @@ class Functional(Prior):
             whitening = self.process.whitening(self.measurement.points)
             points = jnp.asarray(self.measurement.points)
             return FixedPrior(self.function, _mean(self.process), points, _float32(whitening))
+        if isinstance(self.measurement, SetDraw):
+            whitenings = np.stack([self.process.whitening(points) for points in self.measurement.sets])
+            return SetsPrior(self.function, _mean(self.process), self.measurement, _float32(whitenings))
         if self.process.nugget < SMALLEST_REDRAWN_NUGGET:
             raise ValueError(
                 f"a nugget of {self.process.nugget:g} is too small for measurement points redrawn in float32; "
@@ -79,8 +82,18 @@ class BoundPrior(eqx.Module):
         return 0.5 * jnp.sum(jnp.square(self.whiten(factor, values - self.mean)))
 
 
-class FixedPrior(BoundPrior):
-    """Fixed points: R itself is at hand, and applying it is one matrix product."""
+class WhitenedPrior(BoundPrior):
+    """R itself is at hand, and applying it is one matrix product."""
+
+    def whiten(self, factor: Float[Array, "*c m m"], residual: Float[Array, "m c"]) -> Float[Array, "m c"]:
+        """R (F − m) with R given."""
+        if factor.ndim == 2:
+            return factor @ residual
+        return jnp.einsum("cmn,nc->mc", factor, residual)
+
+
+class FixedPrior(WhitenedPrior):
+    """The same points at every step."""
 
     points: Float[Array, "m inputs"]
     whitening: Float[Array, "*c m m"]
@@ -90,11 +103,17 @@ class FixedPrior(BoundPrior):
         del key
         return self.points, self.whitening
 
-    def whiten(self, factor: Float[Array, "*c m m"], residual: Float[Array, "m c"]) -> Float[Array, "m c"]:
-        """R (F − m) with R given."""
-        if factor.ndim == 2:
-            return factor @ residual
-        return jnp.einsum("cmn,nc->mc", factor, residual)
+
+class SetsPrior(WhitenedPrior):
+    """One of several fixed sets at every step, each with its own R."""
+
+    measurement: SetDraw
+    whitening: Float[Array, "sets *c m m"]
+
+    def draw(self, key: PRNGKeyArray) -> tuple[Float[Array, "m inputs"], Float[Array, "*c m m"]]:
+        """The points of a set, and its R."""
+        index = self.measurement.index(key)
+        return jnp.asarray(self.measurement.sets)[index], self.whitening[index]
 
 
 class PooledPrior(BoundPrior):

@@ -92,7 +92,7 @@ def pretrain(
         noise: Known standard deviations: one number, (N,) or (N, outputs). None fits one number.
         learn_mean: Whether the constant mean of each output is fitted.
         starts: How many; those after the first follow the scales of x and y.
-        max_points: Most rows used, drawn from all.
+        max_points: Most rows used, drawn from all that are not exact copies (x and y) of others.
         seed: Of the starts and of the rows.
 
     >>> from fsgmcmc.priors.kernels import rbf
@@ -106,7 +106,8 @@ def pretrain(
     epochs = _checks.count(epochs, "epochs", least=0)
     starts = _checks.count(starts, "starts") if epochs else 1
     rng = np.random.default_rng(seed)
-    rows = rng.permutation(len(x))[: _checks.count(max_points, "max_points")]
+    distinct = _distinct(x, y, known)
+    rows = distinct[rng.permutation(len(distinct))[: _checks.count(max_points, "max_points")]]
     x, y, used_noise = x[rows], y[rows], known[rows] if known.ndim else known
 
     sd = float(np.sqrt(y.var(axis=0).mean()))
@@ -198,6 +199,12 @@ class _Space:
 def _name(path: tuple[Any, ...]) -> str:
     name = getattr(path[-1], "name", "")
     return name if len(path) == 1 or name in (*LENGTHS, VARIANCE) else "other"
+
+
+def _distinct(x: np.ndarray, y: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    """Rows without exact copies of earlier ones: copied records would say that there is no noise."""
+    columns = [x, y] if noise.ndim == 0 else [x, y, noise.reshape(len(x), -1)]
+    return np.sort(np.unique(np.concatenate(columns, axis=1), axis=0, return_index=True)[1])
 
 
 def _starts(

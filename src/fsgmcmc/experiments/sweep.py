@@ -1,0 +1,85 @@
+"""A sweep: many runs in worker processes, each result kept in a file of its own as soon as it is there.
+
+A worker takes a group of runs that share their preparation. It is held to one core, where XLA uses one thread: two
+workers on two cores do not disturb each other. What was compiled is kept on disk for the other workers and for later.
+An interrupted sweep continues with the runs that have no file yet.
+"""
+
+import json
+import multiprocessing
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fsgmcmc import _storage
+
+Record = dict[str, Any]
+
+
+class Run(NamedTuple):
+    """A run's name, which is its file's name, and the arguments of the function that does it."""
+
+    name: str
+    arguments: tuple
+
+
+def load(folder: Path, wanted: Callable[[Record], bool] = lambda _: True) -> dict[str, Record]:
+    """The finished runs in a folder by name; a file that cannot be read is a run to be done again."""
+    found = {}
+    for path in sorted(folder.glob("*.json")):
+        try:
+            record = json.loads(path.read_text())
+        except (OSError, ValueError):
+            continue
+        if isinstance(record, dict) and wanted(record):
+            found[path.stem] = record
+    return found
+
+
+def execute(
+    groups: Iterable[Sequence[Run]],
+    function: Callable[..., Record],
+    folder: Path,
+    jobs: int,
+    finished: Callable[[Record], None] = lambda _: None,
+) -> None:
+    """Do all runs, `jobs` groups at a time; `finished` hears of each group's records as they come."""
+    folder.mkdir(parents=True, exist_ok=True)
+    context = multiprocessing.get_context("spawn")
+    cores = context.Queue()
+    available = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    for worker in range(jobs):
+        cores.put(available[worker % len(available)] if available and jobs > 1 else None)
+    cache = folder / "compiled"
+    with ProcessPoolExecutor(jobs, context, _start_worker, (cores, cache)) as pool:
+        waiting = {pool.submit(_do_group, tuple(group), function, folder) for group in groups}
+        try:
+            while waiting:
+                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                for future in done:
+                    for record in future.result():
+                        finished(record)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _start_worker(cores: Any, cache: Path) -> None:
+    core = cores.get()
+    if core is not None:
+        os.sched_setaffinity(0, {core})
+    import jax
+
+    jax.config.update("jax_compilation_cache_dir", str(cache))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+
+
+def _do_group(group: tuple[Run, ...], function: Callable[..., Record], folder: Path) -> list[Record]:
+    records = []
+    for run in group:
+        record = function(*run.arguments)
+        _storage.write_text(folder / f"{run.name}.json", json.dumps(record, indent=1) + "\n")
+        records.append(record)
+    return records

@@ -1,0 +1,108 @@
+"""The UCI regressions as a sweep: which runs, in what order, and what is written in the end."""
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from fsgmcmc import _storage
+from fsgmcmc.data import UCI_NAMES, folder, load_uci
+from fsgmcmc.experiments import sweep, uci, uci_report
+from fsgmcmc.priors.kernels import kernel_by_name
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All runs of a sweep, in groups that share a training part and its Gaussian process."""
+
+    settings: uci.Settings
+    groups: tuple[tuple[sweep.Run, ...], ...]
+    note: str
+
+
+def plan(
+    preset: str, datasets: str, splits: str, methods: str, data: Path | None, changes: dict[str, Any] | None = None
+) -> Plan:
+    """The sweep that options of the command line describe, split by split: cut short, it has some of every set."""
+    changed = {name: value for name, value in (changes or {}).items() if value is not None}
+    settings = replace(uci.PRESETS[_known(preset, uci.PRESETS, "preset")[0]], **changed)
+    if settings.kernel != "auto":
+        kernel_by_name(settings.kernel, 1)
+    # Absolute, since workers may start elsewhere.
+    data = folder(data).resolve()
+    names = list(UCI_NAMES) if datasets == "all" else _listed(datasets)
+    chosen = list(uci.METHODS) if methods == "all" else _known(methods, uci.METHODS, "method")
+    tables = [load_uci(name, data) for name in names]
+    pairs = [(split, table.name) for table in tables for split in _splits(splits, len(table.splits), table.name)]
+    groups = [
+        tuple(sweep.Run(f"{name}-{split}-{method}", (name, split, method, settings, data)) for method in chosen)
+        for split, name in sorted(pairs, key=lambda pair: pair[0])
+    ]
+    note = f"Preset `{preset}`" + "".join(f", {name} {value}" for name, value in changed.items()) + "."
+    return Plan(settings, tuple(groups), note)
+
+
+def execute(plan: Plan, out: Path, jobs: int) -> list[dict[str, Any]]:
+    """Do what is not done yet, with progress; all records of the plan."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    runs, mark = out / "runs", uci.fingerprint(plan.settings)
+    names = [run.name for group in plan.groups for run in group]
+    done = {name: record for name, record in _finished(runs, mark).items() if name in set(names)}
+    left = [group for group in (tuple(r for r in group if r.name not in done) for group in plan.groups) if group]
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, TimeRemainingColumn()) as bar:
+        task = bar.add_task("runs", total=len(names), completed=len(done))
+
+        def finished(record: dict[str, Any]) -> None:
+            bar.update(task, advance=1, description=f"{record['dataset']} {record['split']} {record['method']}")
+            if not bar.console.is_terminal:
+                print(json.dumps(record), flush=True)
+
+        if left:
+            sweep.execute(left, uci.run, runs, min(jobs, len(left)), finished)
+    done = _finished(runs, mark)
+    return [done[name] for name in names]
+
+
+def write(records: list[dict[str, Any]], out: Path, note: str) -> None:
+    """uci.json, uci.csv, uci.md and uci.png."""
+    _storage.write_text(out / "uci.json", json.dumps({"records": records}, indent=1) + "\n")
+    uci_report.write_csv(records, out / "uci.csv")
+    _storage.write_text(out / "uci.md", uci_report.markdown(records, note))
+    uci_report.figure(records, out / "uci.png")
+
+
+def _finished(runs: Path, mark: str) -> dict[str, dict[str, Any]]:
+    return sweep.load(runs, lambda record: record.get("settings") == mark)
+
+
+def _listed(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _known(text: str, known: Any, what: str) -> list[str]:
+    names = _listed(text)
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        raise ValueError(f"unknown {what} {', '.join(unknown) or repr(text)}; choose from {', '.join(known)}")
+    return names
+
+
+def _splits(text: str, available: int, dataset: str) -> list[int]:
+    try:
+        numbers = [int(part) for part in _listed(text)]
+    except ValueError:
+        raise ValueError(f"splits are a number of them or numbers joined by commas, not {text!r}") from None
+    chosen = list(range(min(numbers[0], available))) if len(numbers) == 1 and "," not in text else numbers
+    bad = [number for number in chosen if not 0 <= number < available]
+    if bad or not chosen:
+        raise ValueError(f"{dataset} has splits 0 to {available - 1}; {text!r} does not name any or names others")
+    return chosen

@@ -1,0 +1,106 @@
+"""Choosing a prior: kernels by evidence on training data, finished posteriors by the density of held-out data.
+
+The grammar of kernels is small: smooth, rough and linear functions, each with a lengthscale per feature, and sums of
+two of them. A fit that leaves no noise at all has found a kernel so rough that it is the noise: that no network
+follows, and it is set aside.
+"""
+
+from collections.abc import Mapping
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fsgmcmc import _checks, metrics
+from fsgmcmc.priors.gaussian_process import GaussianProcess
+from fsgmcmc.priors.kernels import kernel_by_name
+from fsgmcmc.priors.pretraining import NOISE_FLOOR, Pretrained, pretrain
+
+SINGLE = ("rbf", "matern32", "matern52", "linear")
+GRAMMAR = (*SINGLE, *(" + ".join(pair) for pair in combinations(SINGLE, 2)))
+# Forms are compared on so many rows; only the best is fitted to more.
+SCREENING_ROWS = 200
+SCREENING_EPOCHS = 40
+# Noise below this many standard deviations of y is none.
+NO_NOISE = 2 * NOISE_FLOOR
+
+
+class Tried(NamedTuple):
+    """A kernel that was fitted, the log marginal likelihood it reached on the screening rows, and the noise left."""
+
+    kernel: str
+    evidence: float
+    noise: float
+
+
+class Selection(NamedTuple):
+    """What `select_kernel` found: the winner fitted to all rows used, and all that were tried, best first."""
+
+    kernel: str
+    fit: Pretrained
+    tried: tuple[Tried, ...]
+
+    def __str__(self) -> str:
+        rows = [f"{row.kernel:<22}{row.evidence:>12.1f}{row.noise:>12.3g}" for row in self.tried]
+        return "\n".join([f"{'kernel':<22}{'evidence':>12}{'noise':>12}", *rows])
+
+
+def select_kernel(
+    x: ArrayLike,
+    y: ArrayLike,
+    *,
+    grammar: tuple[str, ...] = GRAMMAR,
+    epochs: int = 100,
+    starts: int = 2,
+    max_points: int = 1000,
+    seed: int = 0,
+) -> Selection:
+    """The kernel of the grammar with the largest evidence on training data, pre-trained.
+
+    Args:
+        x: Points, (N, d).
+        y: Targets, (N,) or (N, outputs).
+        grammar: Names that `kernel_by_name` reads.
+        epochs: Most iterations of the winner's fit.
+        starts: Starts of every fit; see `pretrain`.
+        max_points: Most rows of the winner's fit.
+        seed: Of rows and starts.
+
+    Example:
+        >>> x = np.linspace(-3, 3, 40)[:, None]
+        >>> select_kernel(x, 2 * x + 0.01 * np.cos(40 * x), grammar=("rbf", "linear")).kernel
+        'linear'
+    """
+    if not grammar:
+        raise ValueError("the grammar is empty: give at least one kernel, such as ('rbf',)")
+    features = _checks.matrix(x, "x").shape[1]
+
+    def fit(name: str, rows: int, epochs: int, starts: int) -> Pretrained:
+        process = GaussianProcess(kernel_by_name(name, features))
+        return pretrain(process, x, y, epochs, starts=starts, max_points=rows, seed=seed)
+
+    screened = [(name, fit(name, min(SCREENING_ROWS, max_points), SCREENING_EPOCHS, starts)) for name in grammar]
+    screened.sort(key=lambda pair: -pair[1].evidence)
+    tried = tuple(Tried(name, found.evidence, float(found.noise)) for name, found in screened)
+    least_noise = NO_NOISE * float(np.std(np.asarray(y, dtype=np.float64)))
+    candidates = [row.kernel for row in tried if row.noise > least_noise] or [tried[0].kernel]
+    for name in candidates:
+        found = fit(name, max_points, epochs, starts)
+        if found.noise > least_noise:
+            return Selection(name, found, tried)
+    return Selection(name, found, tried)
+
+
+def choose_by_density(finished: Mapping[str, Any], x: ArrayLike, y: ArrayLike) -> tuple[str, dict[str, float]]:
+    """Which of several finished posteriors gives held-out data the largest mean log density, and that of each.
+
+    Args:
+        finished: `Samples`, or anything whose `predict(x)` gives a prediction, by name.
+        x: Held-out points, used in no fit.
+        y: Their targets.
+    """
+    if not finished:
+        raise ValueError("there is nothing to choose from: give at least one finished posterior")
+    density = {name: -metrics.nll(samples.predict(np.asarray(x)), y) for name, samples in finished.items()}
+    return max(density, key=lambda name: density[name]), density
