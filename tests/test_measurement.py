@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fsgmcmc.measurement import FixedSet, PoolDraw, box, draw_rows, fixed, subset, union
+from fsgmcmc.measurement import FixedSet, PoolDraw, box, draw_rows, fixed, sets, subset, union
 
 FALSE_ALARM_RATE = 1e-6
 DRAWS = 4000
@@ -54,6 +54,20 @@ def test_of_many_rows_each_is_equally_likely_in_a_batch_spread_over_all(total, s
     stretch = np.arange(size) * total / size
     assert (drawn >= np.floor(stretch)).all()
     assert (drawn < stretch + total / size).all()
+
+
+def test_sets_measure_every_point_equally_often_and_one_set_at_a_time():
+    measurement = sets(np.arange(30.0), 10, count=7)
+    assert measurement.sets.shape == (7, 10, 1)
+    counts = np.bincount(measurement.sets.astype(int).ravel(), minlength=30)
+    assert counts.min() == 2
+    assert counts.max() == 3
+    assert all(len(np.unique(chosen)) == 10 for chosen in measurement.sets)
+    drawn = many(lambda key: measurement.index(key))
+    assert_equally_often(drawn, 7)
+    key = jax.random.key(5)
+    np.testing.assert_array_equal(measurement.draw(key), measurement.sets[measurement.index(key)])
+    assert isinstance(sets(np.arange(5.0), 9, count=2), FixedSet)
 
 
 def test_a_box_is_filled_evenly():

@@ -13,8 +13,13 @@ class Progress:
         self._bar: Any = None
         if show and sys.stderr.isatty():
             from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-            from rich.progress import Progress as RichProgress
+            from rich.progress import (
+                BarColumn,
+                MofNCompleteColumn,
+                Progress as RichProgress,
+                TextColumn,
+                TimeRemainingColumn,
+            )
 
             self._bar = RichProgress(
                 TextColumn("{task.description:<9}"),

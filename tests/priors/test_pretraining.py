@@ -91,6 +91,16 @@ def test_rows_beyond_the_most_are_left_out():
     assert few.prior.mean == 0.0
 
 
+def test_copies_of_records_do_not_say_that_there_is_no_noise():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2, 2, (60, 1))
+    y = np.sin(2 * x[:, 0]) + 0.3 * rng.standard_normal(60)
+    once, copied = (
+        pretrain(GaussianProcess(rbf()), np.tile(x, (n, 1)), np.tile(y, n), noise=None, starts=1) for n in (1, 4)
+    )
+    assert copied.noise == pytest.approx(once.noise, rel=0.05)
+
+
 def test_no_epochs_return_the_start():
     x, y = paper_data(0)
     fit = pretrain(GaussianProcess(rbf(0.2, 3.0), mean=0.5), x, y, epochs=0)

@@ -32,6 +32,8 @@ from fsgmcmc.sampling import DivergenceError, sample
 from fsgmcmc.warm_up import DivergedWarmUpError, WarmUp
 
 LARGEST_GP = 2000
+# R-hat needs so many.
+FEWEST_DRAWS = 4
 # The nugget of the network's prior: a tenth of the noise, so that it never hides what the data say, and a floor.
 NUGGET_OF_NOISE, NUGGET_FLOOR = 0.1, 1e-6
 
@@ -262,7 +264,7 @@ def _scores(prediction: RegressionPrediction, split: Split, samples: Samples | N
         **{f"coverage_{level}": metrics.coverage(prediction, y, level / 100) for level in (50, 90, 95)},
         "width_90": metrics.width(prediction, 0.9) * unit,
     }
-    if samples is not None:
+    if samples is not None and samples.draws >= FEWEST_DRAWS:
         report = diagnose(samples, split.x_test[:500])
         scores |= {"r_hat": report.r_hat_median, "r_hat_worst": report.r_hat, "ess": report.ess_median}
     return scores

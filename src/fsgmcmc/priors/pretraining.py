@@ -20,7 +20,7 @@ import numpy as np
 import scipy  # its parts are loaded when they are first used
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fsgmcmc import _checks
 from fsgmcmc.priors.gaussian_process import GaussianProcess, by_output, check_data, gaussian, in_float64, observed
@@ -201,7 +201,7 @@ def _name(path: tuple[Any, ...]) -> str:
     return name if len(path) == 1 or name in (*LENGTHS, VARIANCE) else "other"
 
 
-def _distinct(x: np.ndarray, y: np.ndarray, noise: np.ndarray) -> np.ndarray:
+def _distinct(x: np.ndarray, y: np.ndarray, noise: np.ndarray) -> NDArray[np.int64]:
     """Rows without exact copies of earlier ones: copied records would say that there is no noise."""
     columns = [x, y] if noise.ndim == 0 else [x, y, noise.reshape(len(x), -1)]
     return np.sort(np.unique(np.concatenate(columns, axis=1), axis=0, return_index=True)[1])

@@ -1,0 +1,132 @@
+"""The UCI experiment: seeds and units of a run, and a sweep that can be interrupted and continued."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from fsgmcmc.cli import app
+from fsgmcmc.experiments import sweep, uci, uci_sweep
+
+TINY = replace(
+    uci.PRESETS["quick"], hidden=(4,), kernel="rbf", pretraining=5, draws=4, thinning=2, burn_in=4, adam_steps=10
+)
+
+
+@pytest.fixture
+def data(tmp_path):
+    """A set of 40 rows in the public layout, with two splits and a target far from zero and one."""
+    rng = np.random.default_rng(0)
+    folder = tmp_path / "data" / "UCI_Datasets" / "small" / "data"
+    folder.mkdir(parents=True)
+    x = rng.standard_normal((40, 2))
+    x[:, 1] = x[:, 0]  # collinear
+    x[1] = x[0]  # and a repeated row
+    y = 1000 + 50 * np.sin(x[:, 0]) + rng.standard_normal(40)
+    y[1] = y[0]
+    np.savetxt(folder / "data.txt", np.column_stack([x, y]))
+    np.savetxt(folder / "index_features.txt", [0, 1])
+    np.savetxt(folder / "index_target.txt", [2])
+    for split in range(2):
+        order = rng.permutation(40)
+        np.savetxt(folder / f"index_train_{split}.txt", order[:36])
+        np.savetxt(folder / f"index_test_{split}.txt", order[36:])
+    return tmp_path / "data"
+
+
+@pytest.mark.parametrize("method", sorted(uci.METHODS))
+def test_every_method_gives_a_finite_record(method, data):
+    record = uci.run("small", 0, method, TINY, data)
+    assert not record["diverged"]
+    numbers = [record[name] for name in uci.SCORES if record[name] is not None]
+    assert np.isfinite(numbers).all()
+    assert (record["r_hat"] is None) == (method in ("gp", "map-ensemble"))
+    unit = record["rmse"] / record["rmse_std"]
+    assert 20 < unit < 60, "the unit is the standard deviation of the training targets"
+    assert record["nll"] - record["nll_std"] == pytest.approx(math.log(unit))
+
+
+def test_a_run_is_fixed_by_its_name(data):
+    first, again = (uci.run("small", 0, "fsgld", TINY, data) for _ in range(2))
+    assert first["nll"] == again["nll"]
+    seeds = {uci.seed(*name) for name in [("a", 0, "sgld"), ("a", 1, "sgld"), ("a", 0, "fsgld"), ("b", 0, "sgld")]}
+    assert len(seeds) == 4
+
+
+def test_a_step_that_is_too_long_is_a_diverged_record_not_a_crash(data):
+    record = uci.run("small", 0, "sgld", replace(TINY, step_size=1e6), data)
+    assert record["diverged"]
+    assert record["rmse"] is None
+
+
+def test_the_paper_preset_keeps_the_printed_settings():
+    paper = uci.PRESETS["paper"]
+    assert (paper.hidden, paper.kernel, paper.pretraining) == ((10, 10), "rbf", 100)
+    assert (paper.burn_in, paper.draws, paper.thinning, paper.step_size) == (500, 15, 100, 1e-3)
+    assert paper.warm_up is None
+
+
+def command(data, out, *options):
+    arguments = ["reproduce", "uci", "--data", str(data), "--out", str(out), "--datasets", "small", *options]
+    return CliRunner().invoke(app, arguments)
+
+
+def test_a_sweep_writes_its_documents_and_a_second_one_does_nothing_again(data, tmp_path, monkeypatch):
+    monkeypatch.setitem(uci.PRESETS, "quick", TINY)
+    options = ("--preset", "quick", "--splits", "1", "--methods", "gp,map-ensemble", "--jobs", "1")
+    result = command(data, tmp_path / "out", *options)
+    assert result.exit_code == 0, result.output
+    document = json.loads((tmp_path / "out" / "uci.json").read_text())
+    assert [record["method"] for record in document["records"]] == ["gp", "map-ensemble"]
+    assert (tmp_path / "out" / "uci.png").read_bytes()[:4] == b"\x89PNG"
+    assert "small" in (tmp_path / "out" / "uci.md").read_text()
+    assert len((tmp_path / "out" / "uci.csv").read_text().splitlines()) == 3
+
+    def refuse(*_):
+        raise AssertionError("a finished run was done again")
+
+    monkeypatch.setattr(sweep, "execute", refuse)
+    assert command(data, tmp_path / "out", *options).exit_code == 0
+
+
+def test_a_sweep_does_only_what_is_missing_damaged_or_of_other_settings(data, tmp_path, monkeypatch):
+    plan = uci_sweep.plan("quick", "small", "2", "gp,sgld", data)
+    names = [run.name for group in plan.groups for run in group]
+    assert names == ["small-0-gp", "small-0-sgld", "small-1-gp", "small-1-sgld"]
+    runs, mark = tmp_path / "runs", uci.fingerprint(plan.settings)
+    runs.mkdir()
+    done = {"dataset": "small", "split": 0, "method": "gp", "settings": mark, "diverged": False}
+    (runs / "small-0-gp.json").write_text(json.dumps(done))
+    (runs / "small-0-sgld.json").write_text(json.dumps(done)[:20])
+    (runs / "small-1-gp.json").write_text(json.dumps(done | {"settings": "other"}))
+    asked = []
+
+    def execute(groups, function, folder, jobs, finished):
+        for run in (run for group in groups for run in group):
+            asked.append(run.name)
+            (folder / f"{run.name}.json").write_text(json.dumps(done))
+
+    monkeypatch.setattr(sweep, "execute", execute)
+    assert len(uci_sweep.execute(plan, tmp_path, jobs=1)) == 4
+    assert asked == ["small-0-sgld", "small-1-gp", "small-1-sgld"]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--preset", "fast"), "unknown preset fast"),
+        (("--methods", "sgld,magic"), "unknown method magic"),
+        (("--splits", "0,7"), "small has splits 0 to 1"),
+        (("--splits", "some"), "joined by commas"),
+        (("--kernel", "cubic"), "unknown kernel"),
+        (("--datasets", "nothing"), "nothing"),
+    ],
+)
+def test_wrong_options_are_told_in_one_sentence(options, sentence, data, tmp_path):
+    result = command(data, tmp_path / "out", *options)
+    assert result.exit_code == 2
+    assert sentence in result.stderr
+    assert not (tmp_path / "out").exists()
