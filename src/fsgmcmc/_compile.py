@@ -1,8 +1,9 @@
-"""Compilation of loops whose every step is a handful of small operations.
+"""Compilation of loops over the steps of chains.
 
-By default XLA's CPU backend orders operations so that several can run at a time, and hands sums and matrix products
-to a library (YNN) with threads of its own. For steps of a hundred microseconds the handing over costs more than it
-saves: one after the other in one thread is a third faster, and the other cores are there for other chains.
+By default XLA's CPU backend orders operations so that several can run at a time, and hands sums and matrix products to
+libraries with threads of their own. For steps of a hundred microseconds the handing over costs more than it saves: one
+after the other in one thread is a third faster, and the other cores are there for other chains. Large networks are
+compiled as usual.
 """
 
 import functools
@@ -17,31 +18,35 @@ ONE_AFTER_THE_OTHER = {
     "xla_cpu_multi_thread_eigen": False,
     "xla_cpu_experimental_ynn_fusion_type": "",
 }
+# From so many parameters on the threads are worth waking.
+LARGE = 100_000
 
 Function = TypeVar("Function", bound=Callable)
 
 
 def jit_loop(function: Function) -> Function:
-    """`equinox.filter_jit` with the options that suit such loops on the backend in use."""
+    """`equinox.filter_jit` of function(keys, carried, ...), with the options that suit the carried arrays' size."""
 
     # Not before the first call: asking for the backend starts it.
     @functools.cache
-    def compiled() -> Callable:
-        return eqx.filter_jit(function, compiler_options=_options())  # type: ignore[call-overload]
+    def compiled(large: bool) -> Callable:
+        options = None if large else _options()
+        return eqx.filter_jit(function, compiler_options=options)  # type: ignore[call-overload]
 
     @functools.wraps(function)
-    def call(*arguments: Any) -> Any:
-        return compiled()(*arguments)
+    def call(keys: Any, carried: Any, *others: Any) -> Any:
+        size = max(leaf.size // len(keys) for leaf in jax.tree.leaves(carried))
+        return compiled(size >= LARGE)(keys, carried, *others)
 
     return call  # type: ignore[return-value]
 
 
 @functools.cache
-def _options() -> dict[str, Any]:
+def _options() -> dict[str, Any] | None:
     if jax.default_backend() != "cpu":
-        return {}
+        return None
     try:
         jax.jit(lambda: 0, compiler_options=ONE_AFTER_THE_OTHER)()
-    except jax.errors.JaxRuntimeError:  # an XLA that does not have the option
-        return {}
+    except jax.errors.JaxRuntimeError:  # an XLA that does not have the options
+        return None
     return ONE_AFTER_THE_OTHER

@@ -5,8 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
-from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process import kernels as sk
+from sklearn.gaussian_process import GaussianProcessRegressor, kernels as sk
 
 from fsgmcmc.priors.gaussian_process import GaussianProcess
 from fsgmcmc.priors.kernels import matern32, matern52, rbf
