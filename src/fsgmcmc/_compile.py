@@ -7,6 +7,7 @@ compiled as usual.
 """
 
 import functools
+import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -26,8 +27,9 @@ Function = TypeVar("Function", bound=Callable)
 
 def jit_loop(function: Function) -> Function:
     """`equinox.filter_jit` of function(keys, carried, ...), with the options that suit the carried arrays' size."""
-
     # Not before the first call: asking for the backend starts it.
+    lock = threading.Lock()  # chains enter from several threads, and one of them is to compile
+
     @functools.cache
     def compiled(large: bool) -> Callable:
         options = None if large else _options()
@@ -36,7 +38,9 @@ def jit_loop(function: Function) -> Function:
     @functools.wraps(function)
     def call(keys: Any, carried: Any, *others: Any) -> Any:
         size = max(leaf.size // len(keys) for leaf in jax.tree.leaves(carried))
-        return compiled(size >= LARGE)(keys, carried, *others)
+        with lock:
+            program = compiled(size >= LARGE)
+        return program(keys, carried, *others)
 
     return call  # type: ignore[return-value]
 

@@ -138,7 +138,7 @@ def reproduce_uci(
     """UCI regression; what is finished already in OUT is not done again."""
     from rich.console import Console
 
-    from fsgmcmc.experiments import uci_sweep
+    from fsgmcmc.experiments import sweep, uci_sweep
 
     console = Console()
     changes = {"draws": samples, "points": points, "kernel": kernel, "pretraining": pretraining}
@@ -148,7 +148,14 @@ def reproduce_uci(
         typer.echo(str(error), err=True)
         raise typer.Exit(2) from None
     _writable(out)
-    records = uci_sweep.execute(plan, out, jobs)
+    try:
+        records = uci_sweep.execute(plan, out, jobs)
+    except KeyboardInterrupt:
+        typer.echo("interrupted; the same command goes on where this one stopped", err=True)
+        raise typer.Exit(130) from None
+    except sweep.SweepError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from None
     uci_sweep.write(records, out, plan.note)
     diverged = sum(record["diverged"] for record in records)
     console.print(f"{len(records)} runs, {diverged} diverged; wrote uci.md, uci.png, uci.csv and uci.json to {out}")

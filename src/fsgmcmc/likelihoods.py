@@ -7,6 +7,7 @@ A likelihood offers
     init()                           its own parameters, () when it has none
     log_prob(params, f, y)           log p(y_i | f_i) for every row, outputs summed
     log_prior(params)                log density of its own parameters
+    settle(params, f, y)             its parameters where f has been fitted with them held
     rows(indices)                    the same likelihood for some rows of the data
     predict(functions, params, ...)  the Prediction of function draws
 """
@@ -32,6 +33,7 @@ class Likelihood(Protocol):
     def init(self) -> Any: ...  # noqa: D102
     def log_prob(self, params: Any, f: Array, y: Array) -> Array: ...  # noqa: D102
     def log_prior(self, params: Any) -> Array: ...  # noqa: D102
+    def settle(self, params: Any, f: Array, y: Array) -> Any: ...  # noqa: D102
     def rows(self, indices: Array) -> "Likelihood": ...  # noqa: D102
     def predict(self, functions: np.ndarray, params: Any, noise: Any = None) -> Any: ...  # noqa: D102
 
@@ -79,6 +81,12 @@ class Gaussian(eqx.Module):
     def init(self) -> Any:
         """log σ when it is sampled, nothing otherwise."""
         return {"log_noise": jnp.log(self.noise)} if self.sampled else ()
+
+    def settle(self, params: Any, f: Float[Array, "n outputs"], y: Float[Array, "n outputs"]) -> Any:
+        """A sampled σ raised to the root mean square residual; never lowered, since a fit may follow the noise."""
+        if not self.sampled:
+            return params
+        return {"log_noise": jnp.maximum(params["log_noise"], 0.5 * jnp.log(jnp.mean(jnp.square(y - f))))}
 
     def rows(self, indices: Int[Array, " batch"]) -> "Gaussian":
         """The likelihood of the rows `indices`: known noise follows its datum."""
@@ -139,6 +147,11 @@ class Categorical(eqx.Module):
     def init(self) -> Any:
         """A softmax has no parameters of its own."""
         return ()
+
+    def settle(self, params: Any, f: Float[Array, "n classes"], y: Int[Array, " n"]) -> Any:
+        """Nothing to settle."""
+        del f, y
+        return params
 
     def rows(self, indices: Int[Array, " batch"]) -> "Categorical":
         """The same for all rows."""

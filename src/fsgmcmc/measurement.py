@@ -116,8 +116,6 @@ def fixed(points: Any) -> FixedSet:
 def subset(points: Any, size: int) -> Measurement:
     """`size` of the given points at every step; all of them, fixed, when there are no more than that.
 
-    They are distinct, except that of more than 256 one may, rarely, come twice.
-
     Example:
         >>> subset(np.arange(60.0), 40).draw(jax.random.key(0)).shape
         (40, 1)
@@ -130,8 +128,8 @@ def subset(points: Any, size: int) -> Measurement:
 def sets(points: Any, size: int, count: int, seed: int = 0) -> Measurement:
     """One of `count` sets of `size` of the given points at every step; all points, fixed, when there are no more.
 
-    Cheaper than `subset` for large sets and right for small nuggets, as each set is factorised once in float64. The
-    sets are consecutive stretches of random orders, so that points are measured equally often, up to one.
+    Cheaper than `subset` for large sets and right for small nuggets, as each set is factorised once in float64. Sets
+    that come from one random order have no point in common.
 
     Example:
         >>> sets(np.arange(60.0), 20, count=6).draw(jax.random.key(0)).shape
@@ -142,7 +140,8 @@ def sets(points: Any, size: int, count: int, seed: int = 0) -> Measurement:
     if size >= len(pool):
         return FixedSet(pool)
     rng = np.random.default_rng(seed)
-    orders = [rng.permutation(len(pool)) for _ in range(-(-size * count // len(pool)))]
+    from_each = len(pool) // size
+    orders = [rng.permutation(len(pool))[: from_each * size] for _ in range(-(-count // from_each))]
     return SetDraw(pool[np.concatenate(orders)[: size * count].reshape(count, size)])
 
 
@@ -181,18 +180,18 @@ def union(*parts: Measurement) -> Measurement:
 
 
 def draw_rows(key: PRNGKeyArray, total: int, size: int) -> Int[Array, " size"]:
-    """Indices of `size` of `total` rows, each row equally likely.
+    """Indices of `size` different rows of `total`, each row equally likely.
 
-    Few rows are shuffled. Of many, one comes from each of `size` equal stretches, in a random place: what a shuffle
-    would cost more time than the gradient, this does in no time, and the gradient is no noisier. A row on the border
-    of two stretches may come twice.
+    Few rows are shuffled. Of many, a shuffle would take longer than the gradient: they are laid in a circle, cut into
+    `size` stretches from a random place on, and one row comes from each stretch.
     """
     if total <= CHEAP_SORT:
         # The row in the lowest bits of its random number: one array to sort, no ties, and half the time of argsort.
         lowest = np.uint32(CHEAP_SORT - 1)
         numbers = jax.random.bits(key, (total,)) & ~lowest | jnp.arange(total, dtype=jnp.uint32)
         return (jnp.sort(numbers)[:size] & lowest).astype(jnp.int32)
-    if size * total >= 2**32:
-        return jax.random.randint(key, (size,), 0, total)
-    places = jax.random.randint(key, (size,), 0, total).astype(jnp.uint32)
-    return ((jnp.arange(size, dtype=jnp.uint32) * np.uint32(total) + places) // np.uint32(size)).astype(jnp.int32)
+    borders = np.arange(size + 1, dtype=np.int64) * total // size
+    start_key, place_key = jax.random.split(key)
+    start = jax.random.randint(start_key, (), 0, total)
+    places = jax.random.randint(place_key, (size,), 0, np.diff(borders).astype(np.int32))
+    return (start + borders[:-1].astype(np.int32) + places) % total

@@ -31,6 +31,7 @@ from fsgmcmc.priors.weights import GaussianWeights, weak_weights
 # Up to this many training points are all measured, in a fixed set; of more, so many are redrawn at every step.
 LARGEST_FIXED_SET = 1000
 REDRAWN_POINTS = 200
+SETTLING_ROWS = 10_000
 # Data beyond this are probably not standardised.
 LARGEST_ORDINARY = 100.0
 
@@ -67,6 +68,12 @@ class Posterior(eqx.Module):
     def position(self, w: Any) -> Position:
         """The parameters in the vector w (..., k)."""
         return self.ravel.unravel(w)
+
+    def settle(self, w: Float[Array, " k"]) -> Float[Array, " k"]:
+        """w with the likelihood's own parameters brought to what the network leaves, over at most 10,000 rows."""
+        params, own = self.position(w)
+        x, y = self.x[:SETTLING_ROWS], self.y[:SETTLING_ROWS]
+        return self.ravel.ravel(Position(params, self.likelihood.settle(own, self.network.apply(params, x), y)))
 
     def network_mask(self) -> Float[Array, " k"]:
         """One for the network's parameters, zero for the likelihood's own."""

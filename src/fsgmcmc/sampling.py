@@ -206,7 +206,8 @@ def _kept_steps(sampler: Sampler, burn_in: int, thinning: int) -> Callable[[], I
                 f"with thinning={thinning} and burn_in={burn_in} no draw falls into a sampling phase of the cycles of "
                 f"{phases.length} steps; let thinning divide the cycle and burn_in be a multiple of it"
             )
-    return lambda: (step for step in count(burn_in + thinning, thinning) if sampler.samples_at(step))
+        return lambda: (step for step in count(burn_in + thinning, thinning) if sampler.samples_at(step))
+    return lambda: count(burn_in + thinning, thinning)
 
 
 def _check_finite(run: Run, finite: np.ndarray, energy: np.ndarray, lengths: np.ndarray) -> None:

@@ -1,6 +1,7 @@
 """The warm-up: from a random start to a good region, with a preconditioner and a step that are then frozen.
 
-    1. Adam descends the potential, likelihood parameters held (a joint mode would shrink the noise).
+    1. Adam descends the potential, likelihood parameters held (a joint mode would shrink the noise). Then the noise is
+       raised to the residuals where the network cannot follow the data as closely as it says.
     2. Optionally the diagonal of the curvature becomes a preconditioner.
     3. The largest curvature and the gradient's noise give the step of the sampler, by its own rule.
     4. The sampler itself runs in blocks; after each the curvature is measured again, and the step may only shrink.
@@ -21,6 +22,7 @@ from jaxtyping import Array, Float, Key, PRNGKeyArray
 from fsgmcmc import _checks
 from fsgmcmc._chains import chain_keys, map_chains, over_cores
 from fsgmcmc._compile import jit_loop
+from fsgmcmc.posterior import Posterior
 from fsgmcmc.samplers.base import Sampler, Target
 from fsgmcmc.samplers.curvature import diagonal_preconditioner, measure
 
@@ -73,6 +75,8 @@ def warm_up(
         keys = chain_keys(adam_key, len(positions))
         positions = over_cores(_descend, (keys, positions), target, rate, steps)
         _check_finite(positions, "Adam", f"a learning_rate below {settings.learning_rate:g}")
+        if isinstance(target, Posterior):
+            positions = _settle(target, positions)
     if not (by_rule or adapts):
         return sampler, positions
     if by_rule:
@@ -120,6 +124,11 @@ def _descend(
         return jax.lax.fori_loop(0, steps, step, (w, adam.init(w)))[0]
 
     return map_chains(chain, positions.shape[1])(keys, positions)
+
+
+@eqx.filter_jit
+def _settle(target: Posterior, positions: Float[Array, "chains k"]) -> Float[Array, "chains k"]:
+    return jax.lax.map(target.settle, positions)
 
 
 @eqx.filter_jit

@@ -94,14 +94,14 @@ def test_a_sweep_writes_its_documents_and_a_second_one_does_nothing_again(data, 
 
 def test_a_sweep_does_only_what_is_missing_damaged_or_of_other_settings(data, tmp_path, monkeypatch):
     plan = uci_sweep.plan("quick", "small", "2", "gp,sgld", data)
-    names = [run.name for group in plan.groups for run in group]
-    assert names == ["small-0-gp", "small-0-sgld", "small-1-gp", "small-1-sgld"]
     runs, mark = tmp_path / "runs", uci.fingerprint(plan.settings)
+    names = [run.name for group in plan.groups for run in group]
+    assert names == [f"small-{run}-{mark}" for run in ("0-gp", "0-sgld", "1-gp", "1-sgld")]
     runs.mkdir()
     done = {"dataset": "small", "split": 0, "method": "gp", "settings": mark, "diverged": False}
-    (runs / "small-0-gp.json").write_text(json.dumps(done))
-    (runs / "small-0-sgld.json").write_text(json.dumps(done)[:20])
-    (runs / "small-1-gp.json").write_text(json.dumps(done | {"settings": "other"}))
+    (runs / f"{names[0]}.json").write_text(json.dumps(done))
+    (runs / f"{names[1]}.json").write_text(json.dumps(done)[:20])
+    (runs / f"{names[2]}.json").write_text(json.dumps(done | {"settings": "other"}))
     asked = []
 
     def execute(groups, function, folder, jobs, finished):
@@ -111,7 +111,31 @@ def test_a_sweep_does_only_what_is_missing_damaged_or_of_other_settings(data, tm
 
     monkeypatch.setattr(sweep, "execute", execute)
     assert len(uci_sweep.execute(plan, tmp_path, jobs=1)) == 4
-    assert asked == ["small-0-sgld", "small-1-gp", "small-1-sgld"]
+    assert asked == names[1:]
+
+
+def test_points_change_the_measurement_and_nothing_else(data):
+    split = uci.prepare("small", 0, TINY, data)
+    fewer = replace(TINY, points=10)
+    (whole,), (some,) = (uci.posterior(split, settings, functional=True).functional for settings in (TINY, fewer))
+    assert whole.points.shape == (36, 2)
+    assert some.measurement.sets.shape == (16, 10, 2)
+    assert uci.posterior(split, fewer, functional=False).batch_size is None
+
+
+def fail_or_answer(name):
+    if name == "bad":
+        raise KeyError("no such thing")
+    return {"name": name}
+
+
+def test_a_run_that_fails_is_named_and_stops_no_other(tmp_path):
+    groups = [[sweep.Run(name, (name,)) for name in ("bad", "good")], [sweep.Run("other", ("other",))]]
+    heard = []
+    with pytest.raises(sweep.SweepError, match="1 runs failed.*bad: KeyError"):
+        sweep.execute(groups, fail_or_answer, tmp_path, jobs=1, finished=lambda record: heard.append(record["name"]))
+    assert heard == ["good", "other"]
+    assert set(sweep.load(tmp_path)) == {"good", "other"}
 
 
 @pytest.mark.parametrize(

@@ -35,21 +35,22 @@ def test_a_sum_wins_where_the_data_are_a_sum():
     assert "rbf + linear" in str(selection)
 
 
-def test_a_kernel_that_leaves_no_noise_is_set_aside():
-    """It has the largest evidence here, and is passed over for the next one."""
+@pytest.mark.parametrize(("lengthscale", "chosen"), [(1e-3, "matern32"), (1.0, "rbf")])
+def test_a_kernel_that_is_noise_is_set_aside_but_not_one_that_fits_clean_data(lengthscale, chosen):
+    """No noise is left in both cases; only the rough kernel is passed over for the next one."""
     from fsgmcmc.priors import selection as module
 
     y = np.random.default_rng(5).standard_normal(len(X))
 
-    def found(evidence, noise):
-        return Pretrained(GaussianProcess(rbf()), noise, evidence, np.zeros(1))
+    def found(evidence, noise, lengthscale=1.0):
+        return Pretrained(GaussianProcess(rbf(lengthscale)), noise, evidence, np.zeros(1))
 
-    fits = {"rbf": found(1.0, 1e-4), "matern32": found(0.5, 0.9), "linear": found(0.1, 1.0)}
+    fits = {"rbf": found(1.0, 1e-4, lengthscale), "matern32": found(0.5, 0.9), "linear": found(0.1, 1.0)}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "kernel_by_name", lambda name, features: name)
         patch.setattr(module, "GaussianProcess", lambda kernel: kernel)
         patch.setattr(module, "pretrain", lambda process, *_, **__: fits[process])
-        assert select_kernel(X, y, grammar=("linear", "matern32", "rbf")).kernel == "matern32"
+        assert select_kernel(X, y, grammar=("linear", "matern32", "rbf")).kernel == chosen
 
 
 def test_every_name_of_the_grammar_is_a_kernel():

@@ -45,7 +45,10 @@ def test_diagonal_preconditioner_inverts_a_diagonal_curvature(key):
     np.testing.assert_allclose(preconditioner, expected / expected.mean(), rtol=1e-4)
 
 
-@pytest.mark.parametrize(("sampler", "step"), [(langevin(), 0.2 / 400), (fsghmc(), 0.5 / np.sqrt(400))])
+@pytest.mark.parametrize(
+    ("sampler", "step"),
+    [(langevin(), 0.2 / 400), (fsghmc(), 0.7 / np.sqrt(400)), (fsghmc(integrator="obabo"), 0.5 / np.sqrt(400))],
+)
 def test_steps_by_rule_fit_the_stiffest_direction(sampler, step, key):
     positions = jnp.ones((2, len(DIAGONAL)))
     adapted, _ = warm_up(key, diagonal_target(), sampler, positions, WarmUp(adam_steps=0, blocks=1, block_steps=5))

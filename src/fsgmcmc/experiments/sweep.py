@@ -8,8 +8,11 @@ An interrupted sweep continues with the runs that have no file yet.
 import json
 import multiprocessing
 import os
+import signal
+import threading
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,6 +41,10 @@ def load(folder: Path, wanted: Callable[[Record], bool] = lambda _: True) -> dic
     return found
 
 
+class SweepError(RuntimeError):
+    """Some runs failed; the others are done, and their results are kept."""
+
+
 def execute(
     groups: Iterable[Sequence[Run]],
     function: Callable[..., Record],
@@ -45,41 +52,67 @@ def execute(
     jobs: int,
     finished: Callable[[Record], None] = lambda _: None,
 ) -> None:
-    """Do all runs, `jobs` groups at a time; `finished` hears of each group's records as they come."""
+    """Do all runs, `jobs` groups at a time; `finished` hears of each group's records as they come.
+
+    A run that fails does not stop the others: the failures are told together in the end.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     context = multiprocessing.get_context("spawn")
     cores = context.Queue()
     available = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     for worker in range(jobs):
-        cores.put(available[worker % len(available)] if available and jobs > 1 else None)
-    cache = folder / "compiled"
-    with ProcessPoolExecutor(jobs, context, _start_worker, (cores, cache)) as pool:
-        waiting = {pool.submit(_do_group, tuple(group), function, folder) for group in groups}
+        cores.put(available[worker % len(available)] if available else None)
+    left, failures = iter(groups), []
+    with ProcessPoolExecutor(jobs, context, _start_worker, (cores, folder / "compiled")) as pool:
+
+        def submit(count: int) -> set[Future]:
+            return {pool.submit(_do_group, tuple(group), function, folder) for group in islice(left, count)}
+
         try:
+            waiting = submit(jobs)
             while waiting:
                 done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                waiting |= submit(len(done))
                 for future in done:
-                    for record in future.result():
+                    records, failed = future.result()
+                    failures += failed
+                    for record in records:
                         finished(record)
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
+            for worker in multiprocessing.active_children():
+                worker.terminate()
             raise
+    if failures:
+        raise SweepError(f"{len(failures)} runs failed; the others are kept. " + "; ".join(failures))
 
 
 def _start_worker(cores: Any, cache: Path) -> None:
     core = cores.get()
     if core is not None:
         os.sched_setaffinity(0, {core})
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears of Ctrl-C and ends the workers
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     import jax
 
     jax.config.update("jax_compilation_cache_dir", str(cache))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
 
 
-def _do_group(group: tuple[Run, ...], function: Callable[..., Record], folder: Path) -> list[Record]:
-    records = []
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _do_group(group: tuple[Run, ...], function: Callable[..., Record], folder: Path) -> tuple[list[Record], list[str]]:
+    records, failures = [], []
     for run in group:
-        record = function(*run.arguments)
+        try:
+            record = function(*run.arguments)
+        except Exception as error:  # told with the run's name when all is done
+            failures.append(f"{run.name}: {type(error).__name__}: {error}")
+            continue
         _storage.write_text(folder / f"{run.name}.json", json.dumps(record, indent=1) + "\n")
         records.append(record)
-    return records
+    return records, failures

@@ -1,6 +1,6 @@
 """UCI regression: one run of one method on one split, by presets.
 
-`paper` keeps the settings as they were printed. `tuned` gives every method the same network, the same warm-up and the
+`paper` keeps the settings as they were printed. `tuned` gives every sampler the same network, the same warm-up and the
 same budget: nothing is chosen by hand for a set, and nothing is chosen on test data. `quick` is a short `tuned`.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from fsgmcmc import metrics
+from fsgmcmc import __version__, metrics
 from fsgmcmc.data import Standardiser, load_uci
 from fsgmcmc.diagnostics import diagnose
 from fsgmcmc.likelihoods import Gaussian
@@ -32,9 +32,11 @@ from fsgmcmc.sampling import DivergenceError, sample
 from fsgmcmc.warm_up import DivergedWarmUpError, WarmUp
 
 LARGEST_GP = 2000
+# Training rows beyond which a set is large.
+LARGE = 1000
 # R-hat needs so many.
 FEWEST_DRAWS = 4
-# The nugget of the network's prior: a tenth of the noise, so that it never hides what the data say, and a floor.
+# The nugget of the network's prior: a tenth of the noise variance, so that it hides nothing the data say, and a floor.
 NUGGET_OF_NOISE, NUGGET_FLOOR = 0.1, 1e-6
 
 
@@ -46,9 +48,9 @@ class Settings:
         kernel: A name for `kernel_by_name`, or "auto" to choose by evidence.
         pretraining: Iterations of the Gaussian process' fit; 0 leaves m = 0 and the kernel as it starts.
         gp_rows: Most rows of that fit.
-        points: Most measurement points; all training points where there are no more.
-        point_sets: Fixed sets of points of which each step takes one; None redraws points at every step.
-        batch_size: Rows of the likelihood in each gradient where there are more than 1000.
+        points: Measurement points; None takes all rows of a small set and `large_points` of a large one.
+        point_sets: Where not all rows are measured, fixed sets of which each step takes one; None redraws the points.
+        batch_size: Rows of the likelihood in each gradient of a large set.
         step_size: None has it measured.
     """
 
@@ -57,7 +59,7 @@ class Settings:
     kernel: str = "auto"
     pretraining: int = 100
     gp_rows: int = 700
-    points: int = 1000
+    points: int | None = None
     large_points: int = 200
     point_sets: int | None = 16
     batch_size: int = 500
@@ -147,13 +149,13 @@ def posterior(split: Split, settings: Settings, functional: bool) -> Posterior:
     noise = float(split.fit.noise)
     options: dict[str, Any] = {
         "likelihood": Gaussian(noise, sampled=settings.sampled_noise, spread=settings.noise_spread),
-        "batch_size": settings.batch_size if len(split.x) > settings.points else None,
+        "batch_size": settings.batch_size if len(split.x) > LARGE else None,
     }
     network = MLP(settings.hidden, initial="fan_in")
     if not functional:
         return parameter_space(network, split.x, split.y, prior=GaussianWeights(settings.weight_scale), **options)
     process = split.fit.prior
-    variance = float(np.mean(np.diag(process.gram(split.x[:200]))))
+    variance = float(np.mean(np.diag(process.gram(split.x[:200])))) or 1.0
     nugget = NUGGET_OF_NOISE * noise**2 / variance + NUGGET_FLOOR
     measured = _measurement(split.x, settings)
     if settings.point_sets is None:
@@ -163,9 +165,9 @@ def posterior(split: Split, settings: Settings, functional: bool) -> Posterior:
 
 
 def _measurement(x: np.ndarray, settings: Settings) -> Measurement:
-    if len(x) <= settings.points:
+    size = settings.points or (settings.large_points if len(x) > LARGE else len(x))
+    if size >= len(x):
         return fixed(x)
-    size = min(settings.large_points, settings.points)
     return subset(x, size) if settings.point_sets is None else sets(x, size, settings.point_sets)
 
 
@@ -211,7 +213,9 @@ def _map_ensemble(split: Split, settings: Settings, number: int) -> tuple[Regres
     target, warm_up = posterior(split, settings, functional=False), WarmUp(adam_steps=settings.adam_steps, blocks=0)
     chains = max(settings.chains, 4)
     # One step so small that nothing moves.
-    ends = sample(number, target, sgld(1e-14), draws=1, thinning=1, burn_in=0, chains=chains, warm_up=warm_up)
+    ends = sample(
+        number, target, sgld(1e-14), draws=1, thinning=1, burn_in=0, chains=chains, warm_up=warm_up, progress=False
+    )
     prediction = ends.predict(split.x_test)
     assert isinstance(prediction, GaussianPrediction)
     return prediction, None
@@ -241,6 +245,7 @@ def run(dataset: str, split: int, method: str, settings: Settings, data: Path | 
     except (DivergenceError, DivergedWarmUpError):
         scores = {}
     diverged = not scores or not all(math.isfinite(scores[name]) for name in ("rmse", "nll"))
+    scores = {name: value if math.isfinite(value) else None for name, value in scores.items()}
     return record | dict.fromkeys(SCORES) | scores | {"seconds": time.monotonic() - began, "diverged": diverged}
 
 
@@ -271,5 +276,5 @@ def _scores(prediction: RegressionPrediction, split: Split, samples: Samples | N
 
 
 def fingerprint(settings: Settings) -> str:
-    """What tells records of other settings apart."""
-    return hashlib.sha256(repr(sorted(asdict(settings).items())).encode()).hexdigest()[:12]
+    """What tells records of other settings, or of another version, apart."""
+    return hashlib.sha256(repr((__version__, sorted(asdict(settings).items()))).encode()).hexdigest()[:12]

@@ -25,17 +25,22 @@ def plan(
 ) -> Plan:
     """The sweep that options of the command line describe, split by split: cut short, it has some of every set."""
     changed = {name: value for name, value in (changes or {}).items() if value is not None}
-    settings = replace(uci.PRESETS[_known(preset, uci.PRESETS, "preset")[0]], **changed)
+    if preset not in uci.PRESETS:
+        raise ValueError(f"unknown preset {preset}; choose from {', '.join(uci.PRESETS)}")
+    settings = replace(uci.PRESETS[preset], **changed)
     if settings.kernel != "auto":
         kernel_by_name(settings.kernel, 1)
     # Absolute, since workers may start elsewhere.
     data = folder(data).resolve()
     names = list(UCI_NAMES) if datasets == "all" else _listed(datasets)
+    if not names:
+        raise ValueError(f"datasets are names joined by commas, not {datasets!r}")
     chosen = list(uci.METHODS) if methods == "all" else _known(methods, uci.METHODS, "method")
+    mark = uci.fingerprint(settings)
     tables = [load_uci(name, data) for name in names]
     pairs = [(split, table.name) for table in tables for split in _splits(splits, len(table.splits), table.name)]
     groups = [
-        tuple(sweep.Run(f"{name}-{split}-{method}", (name, split, method, settings, data)) for method in chosen)
+        tuple(sweep.Run(f"{name}-{split}-{method}-{mark}", (name, split, method, settings, data)) for method in chosen)
         for split, name in sorted(pairs, key=lambda pair: pair[0])
     ]
     note = f"Preset `{preset}`" + "".join(f", {name} {value}" for name, value in changed.items()) + "."
@@ -43,7 +48,7 @@ def plan(
 
 
 def execute(plan: Plan, out: Path, jobs: int) -> list[dict[str, Any]]:
-    """Do what is not done yet, with progress; all records of the plan."""
+    """Do what is not done yet, with progress; all records of these settings in `out`, from earlier sweeps too."""
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -68,8 +73,7 @@ def execute(plan: Plan, out: Path, jobs: int) -> list[dict[str, Any]]:
 
         if left:
             sweep.execute(left, uci.run, runs, min(jobs, len(left)), finished)
-    done = _finished(runs, mark)
-    return [done[name] for name in names]
+    return list(_finished(runs, mark).values())
 
 
 def write(records: list[dict[str, Any]], out: Path, note: str) -> None:
@@ -85,7 +89,7 @@ def _finished(runs: Path, mark: str) -> dict[str, dict[str, Any]]:
 
 
 def _listed(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
+    return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
 def _known(text: str, known: Any, what: str) -> list[str]:
@@ -103,6 +107,8 @@ def _splits(text: str, available: int, dataset: str) -> list[int]:
         raise ValueError(f"splits are a number of them or numbers joined by commas, not {text!r}") from None
     chosen = list(range(min(numbers[0], available))) if len(numbers) == 1 and "," not in text else numbers
     bad = [number for number in chosen if not 0 <= number < available]
+    if available == 0:
+        raise ValueError(f"{dataset} has no splits: add index_train_0.txt and index_test_0.txt to its folder")
     if bad or not chosen:
         raise ValueError(f"{dataset} has splits 0 to {available - 1}; {text!r} does not name any or names others")
     return chosen

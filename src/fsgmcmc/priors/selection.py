@@ -1,8 +1,8 @@
 """Choosing a prior: kernels by evidence on training data, finished posteriors by the density of held-out data.
 
 The grammar of kernels is small: smooth, rough and linear functions, each with a lengthscale per feature, and sums of
-two of them. A fit that leaves no noise at all has found a kernel so rough that it is the noise: that no network
-follows, and it is set aside.
+two of them. A fit that leaves no noise, with a kernel so rough that neighbours in the data know little of each other,
+has put the noise into the function. No network follows that, and it is set aside.
 """
 
 from collections.abc import Mapping
@@ -15,15 +15,16 @@ from numpy.typing import ArrayLike
 from fsgmcmc import _checks, metrics
 from fsgmcmc.priors.gaussian_process import GaussianProcess
 from fsgmcmc.priors.kernels import kernel_by_name
-from fsgmcmc.priors.pretraining import NOISE_FLOOR, Pretrained, pretrain
+from fsgmcmc.priors.pretraining import Pretrained, pretrain
 
 SINGLE = ("rbf", "matern32", "matern52", "linear")
 GRAMMAR = (*SINGLE, *(" + ".join(pair) for pair in combinations(SINGLE, 2)))
 # Forms are compared on so many rows; only the best is fitted to more.
 SCREENING_ROWS = 200
 SCREENING_EPOCHS = 40
-# Noise below this many standard deviations of y is none.
-NO_NOISE = 2 * NOISE_FLOOR
+# Noise below this many standard deviations of y is none; neighbours below this correlation know little.
+NO_NOISE = 0.02
+NEIGHBOURS = 0.9
 
 
 class Tried(NamedTuple):
@@ -56,7 +57,7 @@ def select_kernel(
     max_points: int = 1000,
     seed: int = 0,
 ) -> Selection:
-    """The kernel of the grammar with the largest evidence on training data, pre-trained.
+    """The kernel of the grammar with the largest evidence on training data, pre-trained; rough noise is set aside.
 
     Args:
         x: Points, (N, d).
@@ -83,13 +84,25 @@ def select_kernel(
     screened = [(name, fit(name, min(SCREENING_ROWS, max_points), SCREENING_EPOCHS, starts)) for name in grammar]
     screened.sort(key=lambda pair: -pair[1].evidence)
     tried = tuple(Tried(name, found.evidence, float(found.noise)) for name, found in screened)
-    least_noise = NO_NOISE * float(np.std(np.asarray(y, dtype=np.float64)))
-    candidates = [row.kernel for row in tried if row.noise > least_noise] or [tried[0].kernel]
-    for name in candidates:
-        found = fit(name, max_points, epochs, starts)
-        if found.noise > least_noise:
-            return Selection(name, found, tried)
-    return Selection(name, found, tried)
+    finalists = [name for name, found in screened if not _is_noise(found, x, y)] or [tried[0].kernel]
+    fits = [(name, fit(name, max_points, epochs, starts)) for name in finalists[:1]]
+    while _is_noise(fits[-1][1], x, y) and len(fits) < len(finalists):
+        name = finalists[len(fits)]
+        fits.append((name, fit(name, max_points, epochs, starts)))
+    chosen = fits[0] if _is_noise(fits[-1][1], x, y) else fits[-1]
+    return Selection(*chosen, tried)
+
+
+def _is_noise(found: Pretrained, x: ArrayLike, y: ArrayLike) -> bool:
+    """Whether the kernel is rough noise: nothing is left for the likelihood, and neighbours are hardly correlated."""
+    y = np.asarray(y, dtype=np.float64).reshape(len(np.asarray(y)), -1)
+    if float(found.noise) > NO_NOISE * np.sqrt(y.var(axis=0).mean()):
+        return False
+    covariance = np.asarray(found.prior.gram(_checks.matrix(x, "x")[:SCREENING_ROWS]), dtype=np.float64)
+    scale = np.sqrt(np.diag(covariance))
+    correlation = covariance / np.maximum(np.outer(scale, scale), np.finfo(float).tiny)
+    np.fill_diagonal(correlation, -1.0)
+    return bool(np.median(correlation.max(axis=1)) < NEIGHBOURS)
 
 
 def choose_by_density(finished: Mapping[str, Any], x: ArrayLike, y: ArrayLike) -> tuple[str, dict[str, float]]:

@@ -30,7 +30,7 @@ INTEGRATORS = ("baoab", "obabo", "leapfrog", "euler")
 # h sqrt(λ_max), stable below 2: half-kick integrators are then at most 7 % too wide in variance. baoab is exact on
 # Gaussian targets, so that it may take longer steps.
 STEP_TIMES_FREQUENCY = 0.5
-STEP_TIMES_FREQUENCY_BAOAB = 1.0
+STEP_TIMES_FREQUENCY_BAOAB = 0.7
 # Variance that gradient noise may add to the injected noise, as a fraction.
 HEATING = 0.05
 # C h where nothing is given: enough to absorb the noise of minibatches and redrawn points.
@@ -114,7 +114,7 @@ class Hamiltonian(Sampler):
     def stable_step(self, curvature: Curvature, size: int) -> Float[Array, ""]:
         """h = min(c / sqrt(λ_max λ_E), sqrt(0.05 × 2 C h / gradient noise)), λ_E the curvature of E(z).
 
-        c is 1 for baoab and ½ for the others.
+        c is 0.7 for baoab and 0.5 for the others.
         """
         del size
         baoab = self.integrator == "baoab" and self.momentum.can_refresh
