@@ -132,7 +132,7 @@ def fail_or_answer(name):
 def test_a_run_that_fails_is_named_and_stops_no_other(tmp_path):
     groups = [[sweep.Run(name, (name,)) for name in ("bad", "good")], [sweep.Run("other", ("other",))]]
     heard = []
-    with pytest.raises(sweep.SweepError, match="1 runs failed.*bad: KeyError"):
+    with pytest.raises(sweep.SweepError, match=r"1 runs failed.*bad: KeyError"):
         sweep.execute(groups, fail_or_answer, tmp_path, jobs=1, finished=lambda record: heard.append(record["name"]))
     assert heard == ["good", "other"]
     assert set(sweep.load(tmp_path)) == {"good", "other"}

@@ -79,8 +79,8 @@ def execute(
                     for record in records:
                         finished(record)
         except BaseException:
-            for worker in multiprocessing.active_children():
-                worker.terminate()
+            for process in multiprocessing.active_children():
+                process.terminate()
             raise
     if failures:
         raise SweepError(f"{len(failures)} runs failed; the others are kept. " + "; ".join(failures))

@@ -245,8 +245,8 @@ def run(dataset: str, split: int, method: str, settings: Settings, data: Path | 
     except (DivergenceError, DivergedWarmUpError):
         scores = {}
     diverged = not scores or not all(math.isfinite(scores[name]) for name in ("rmse", "nll"))
-    scores = {name: value if math.isfinite(value) else None for name, value in scores.items()}
-    return record | dict.fromkeys(SCORES) | scores | {"seconds": time.monotonic() - began, "diverged": diverged}
+    finite = {name: value for name, value in scores.items() if math.isfinite(value)}
+    return record | dict.fromkeys(SCORES) | finite | {"seconds": time.monotonic() - began, "diverged": diverged}
 
 
 SCORES = (

@@ -55,7 +55,7 @@ SUMMARIES: tuple[tuple[str, str, Callable[[list[float]], Any], int], ...] = (  #
     ("Coverage of 90 % intervals, mean", "coverage_90", np.mean, 2),
     ("R-hat of f, median", "r_hat", np.median, 2),
     (
-        "Seconds a run, mean (the fit of the Gaussian process, shared by all methods of a split, is not counted)",
+        "Seconds a run, mean, without the shared fit of the Gaussian process",
         "seconds",
         np.mean,
         1,
