@@ -4,7 +4,8 @@
        raised to the residuals where the network cannot follow the data as closely as it says.
     2. Optionally the diagonal of the curvature becomes a preconditioner.
     3. The largest curvature and the gradient's noise give the step of the sampler, by its own rule.
-    4. The sampler itself runs in blocks; after each the curvature is measured again, and the step may only shrink.
+    4. The sampler itself runs in blocks; after each the curvature is measured again, and the step may only shrink. A
+       block that turns non-finite is run again with half the step.
 
 All chains share the sampler that comes out: the step suits the stiffest of them.
 """
@@ -55,6 +56,10 @@ class WarmUp:
 NOISE_FACTOR_LIMIT = 0.05
 
 
+# Times a step by rule is halved when a block turns non-finite: the curvature may grow along the way.
+BACK_OFFS = 6
+
+
 class DivergedWarmUpError(ValueError):
     """The warm-up met a non-finite number."""
 
@@ -92,8 +97,14 @@ def warm_up(
             )
         if block < settings.blocks:
             keys, steps = chain_keys(run_key, len(positions)), jnp.int32(settings.block_steps)
-            positions = over_cores(_run, (keys, positions), target, sampler, steps)
-            _check_finite(positions, "the sampler", f"a step_size below {step_size:g}")
+            moved = over_cores(_run, (keys, positions), target, sampler, steps)
+            for _ in range(BACK_OFFS if by_rule else 0):
+                if np.isfinite(np.asarray(moved)).all():
+                    break
+                sampler = sampler.slowed(0.5)
+                moved = over_cores(_run, (keys, positions), target, sampler, steps)
+            _check_finite(moved, "the sampler", f"a step_size below {float(sampler.step_size(0)):g}")
+            positions = moved
     if float(noise_factor) < NOISE_FACTOR_LIMIT:
         warnings.warn(
             f"the noise of the stochastic gradient allows only {float(noise_factor):.1g} of the step that the "
