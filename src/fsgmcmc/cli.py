@@ -1,5 +1,7 @@
 """The command line; it parses, calls, and prints."""
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -73,12 +75,8 @@ def bench(
 
     console = Console()
     _writable(out.parent)
-    try:
-        with console.status("starting") as status:
-            document = benchmark.run(repeats, peers, say=status.update)
-    except ImportError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from None
+    with _told(ImportError), console.status("starting") as status:
+        document = benchmark.run(repeats, peers, say=status.update)
     benchmark.write(document, out)
     _print_table(console, benchmark.table(document))
     for name, seconds in document["startup"].items():
@@ -94,11 +92,8 @@ def fetch_uci(
     """Download the seven UCI regressions with their splits."""
     from fsgmcmc import data as sets
 
-    try:
+    with _told(OSError, ValueError):
         typer.echo(f"the sets are in {sets.fetch_uci(data) / 'UCI_Datasets'}")
-    except (OSError, ValueError) as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from None
 
 
 @data_app.command("list")
@@ -112,11 +107,8 @@ def list_sets(
 
     from fsgmcmc import data as sets
 
-    try:
+    with _told(OSError, ValueError):
         tables = [sets.load_uci(name, data) for name in sets.available(data)]
-    except (OSError, ValueError) as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from None
     rows = [[table.name, *map(str, table.x.shape), str(len(table.splits))] for table in tables]
     _print_table(Console(), [["name", "rows", "features", "splits"], *rows])
 
@@ -142,23 +134,28 @@ def reproduce_uci(
 
     console = Console()
     changes = {"draws": samples, "points": points, "kernel": kernel, "pretraining": pretraining}
-    try:
+    with _told(OSError, ValueError):
         plan = uci_sweep.plan(preset, datasets, splits, methods, data, changes)
-    except (ValueError, OSError) as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from None
     _writable(out)
     try:
-        records = uci_sweep.execute(plan, out, jobs)
+        with _told(sweep.SweepError, code=1):
+            records = uci_sweep.execute(plan, out, jobs)
     except KeyboardInterrupt:
         typer.echo("interrupted; the same command goes on where this one stopped", err=True)
         raise typer.Exit(130) from None
-    except sweep.SweepError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(1) from None
     uci_sweep.write(records, out, plan.note)
     diverged = sum(record["diverged"] for record in records)
     console.print(f"{len(records)} runs, {diverged} diverged; wrote uci.md, uci.png, uci.csv and uci.json to {out}")
+
+
+@contextlib.contextmanager
+def _told(*errors: type[Exception], code: int = 2) -> Iterator[None]:
+    """Errors of these kinds end the command with their sentence, not with a traceback."""
+    try:
+        yield
+    except errors as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(code) from None
 
 
 def _writable(folder: Path) -> None:

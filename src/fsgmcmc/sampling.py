@@ -27,11 +27,10 @@ from fsgmcmc.random import fast_key, is_fast
 from fsgmcmc.samplers.base import Sampler, Target
 from fsgmcmc.samplers.schedules import Phases
 from fsgmcmc.samples import Samples
-from fsgmcmc.warm_up import WarmUp, warm_up as run_warm_up
+from fsgmcmc.warm_up import BACK_OFF_FACTOR, WarmUp, warm_up as run_warm_up
 
 FIRST_CALL_STEPS = 100
 SECONDS_PER_CALL = 0.5
-BACK_OFF_FACTOR = 0.5
 
 
 class DivergenceError(RuntimeError):

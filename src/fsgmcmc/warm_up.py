@@ -54,9 +54,9 @@ class WarmUp:
 
 # Below this part of the step that curvature allows, people should know that it is the gradient's noise that limits.
 NOISE_FACTOR_LIMIT = 0.05
-
-
-# Times a step by rule is halved when a block turns non-finite: the curvature may grow along the way.
+# How much shorter steps become when a chain turns non-finite, and how often within a block: the curvature may grow
+# along the way.
+BACK_OFF_FACTOR = 0.5
 BACK_OFFS = 6
 
 
@@ -101,7 +101,7 @@ def warm_up(
             for _ in range(BACK_OFFS if by_rule else 0):
                 if np.isfinite(np.asarray(moved)).all():
                     break
-                sampler = sampler.slowed(0.5)
+                sampler = sampler.slowed(BACK_OFF_FACTOR)
                 moved = over_cores(_run, (keys, positions), target, sampler, steps)
             _check_finite(moved, "the sampler", f"a step_size below {float(sampler.step_size(0)):g}")
             positions = moved

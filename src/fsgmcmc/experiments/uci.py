@@ -209,7 +209,7 @@ def _gaussian_process(split: Split, settings: Settings, number: int) -> tuple[Re
 
 
 def _map_ensemble(split: Split, settings: Settings, number: int) -> tuple[RegressionPrediction, None]:
-    """Where Adam leaves the chains of a parameter-space posterior, with the noise it was given."""
+    """Where Adam leaves the chains of a parameter-space posterior, with their noise."""
     target, warm_up = posterior(split, settings, functional=False), WarmUp(adam_steps=settings.adam_steps, blocks=0)
     chains = max(settings.chains, 4)
     # One step so small that nothing moves.

@@ -78,20 +78,20 @@ def select_kernel(
         raise ValueError("the grammar is empty: give at least one kernel, such as ('rbf',)")
     features = _checks.matrix(x, "x").shape[1]
 
-    def fit(name: str, rows: int, epochs: int, starts: int) -> Pretrained:
+    def fit(name: str, rows: int, epochs: int) -> Pretrained:
         process = GaussianProcess(kernel_by_name(name, features))
         return pretrain(process, x, y, epochs, starts=starts, max_points=rows, seed=seed)
 
-    screened = [(name, fit(name, min(SCREENING_ROWS, max_points), SCREENING_EPOCHS, starts)) for name in grammar]
+    screened = [(name, fit(name, min(SCREENING_ROWS, max_points), SCREENING_EPOCHS)) for name in grammar]
     screened.sort(key=lambda pair: -pair[1].evidence)
     tried = tuple(Tried(name, found.evidence, float(found.noise)) for name, found in screened)
     finalists = [name for name, found in screened if not _is_noise(found, x, y)] or [tried[0].kernel]
-    fits = [(name, fit(name, max_points, epochs, starts)) for name in finalists[:1]]
-    while _is_noise(fits[-1][1], x, y) and len(fits) < len(finalists):
-        name = finalists[len(fits)]
-        fits.append((name, fit(name, max_points, epochs, starts)))
-    chosen = fits[0] if _is_noise(fits[-1][1], x, y) else fits[-1]
-    return Selection(*chosen, tried)
+    fits = []
+    for name in finalists:
+        fits.append((name, fit(name, max_points, epochs)))
+        if not _is_noise(fits[-1][1], x, y):
+            return Selection(*fits[-1], tried)
+    return Selection(*fits[0], tried)
 
 
 def _is_noise(found: Pretrained, x: ArrayLike, y: ArrayLike) -> bool:
