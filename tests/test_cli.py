@@ -34,7 +34,17 @@ def short_demo(monkeypatch):
     monkeypatch.setattr(
         extrapolation,
         "Config",
-        lambda **options: config(hidden=(10,), burn_in=40, iterations=80, samples=8, adam_steps=20, **options),
+        lambda **options: config(
+            hidden=(10,),
+            burn_in=40,
+            iterations=80,
+            samples=8,
+            adam_steps=20,
+            fit_steps=30,
+            function_draws=8,
+            functions=4,
+            **options,
+        ),
     )
 
 
@@ -42,17 +52,29 @@ def test_demo_writes_records_and_a_figure(short_demo, tmp_path):
     result = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "new" / "folder")])
     assert result.exit_code == 0, result.output
     document = json.loads((tmp_path / "new" / "folder" / "extrapolation.json").read_text())
-    assert [record["method"] for record in document["records"]] == ["fsgld", "fsghmc", "sgld", "sghmc", "gp"]
+    assert [record["method"] for record in document["records"]] == [*extrapolation.METHODS, "gp"]
     for record in document["records"]:
         assert record.keys() >= FIELDS
         numbers = [value for name, value in record.items() if name != "method" and value is not None]
         assert np.isfinite(numbers).all()
-    assert {record["iterations"] for record in document["records"][:4]} == {120}
+    iterations = {record["method"]: record["iterations"] for record in document["records"]}
+    assert {iterations[method] for method in extrapolation.SAMPLERS} == {120}
+    assert {iterations[method] for method in ("bbb", "fbnn", "ifbnn")} == {30}
     gp = document["records"][-1]
     assert gp["rmse_gp_observed"] == gp["rmse_gp_gap"] == 0
     assert document["config"]["seed"] == 3
     assert (tmp_path / "new" / "folder" / "extrapolation.png").read_bytes()[:4] == b"\x89PNG"
     assert "fSGHMC" in result.output
+
+
+def test_the_demo_runs_the_methods_that_are_named(short_demo, tmp_path):
+    result = CliRunner().invoke(app, ["demo", "--methods", "bbb,sgld", "--out", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    records = json.loads((tmp_path / "extrapolation.json").read_text())["records"]
+    assert [record["method"] for record in records] == ["bbb", "sgld", "gp"]
+    result = CliRunner().invoke(app, ["demo", "--methods", "vi", "--out", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "unknown method vi" in result.output
 
 
 def test_a_folder_that_cannot_be_written_is_told_at_once(tmp_path):
@@ -69,7 +91,10 @@ def test_version():
 @pytest.mark.slow
 def test_functional_samplers_follow_the_exact_posterior_in_the_full_demo():
     """The claims of the README: about a minute, and no statistical tolerance tighter than one chain allows."""
-    records = {r["method"]: r for r in extrapolation.run(extrapolation.Config(), progress=False).records}
+    records = {
+        r["method"]: r
+        for r in extrapolation.run(extrapolation.Config(), methods=("fsgld", "fsghmc"), progress=False).records
+    }
     for method in ("fsgld", "fsghmc"):
         record = records[method]
         assert record["rmse_gp_observed"] < 0.25

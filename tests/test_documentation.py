@@ -15,7 +15,8 @@ import pytest
 
 import fsgmcmc
 
-README = Path(__file__).resolve().parents[1] / "README.md"
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PYTHON_BLOCK = re.compile(r"^(?P<indent> *)```python\b[^\n]*\n(?P<code>.*?)^(?P=indent)```", re.DOTALL | re.MULTILINE)
 DOCTEST_FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -40,15 +41,21 @@ def doctests(module_name: str) -> list[doctest.DocTest]:
     return doctest.DocTestFinder().find(importlib.import_module(module_name), module_name)
 
 
-def test_readme_runs_from_top_to_bottom(tmp_path, monkeypatch):
-    blocks = list(python_blocks(README.read_text(encoding="utf-8")))
-    assert blocks, "README.md shows no Python"
+PAGES_WITH_CODE = [page for page in PAGES if any(python_blocks(page.read_text(encoding="utf-8")))]
+
+
+@pytest.mark.parametrize("page", PAGES_WITH_CODE, ids=lambda page: page.name)
+def test_pages_run_from_top_to_bottom(page, tmp_path, monkeypatch):
     # A registered module, because dataclasses look up the module in which they are defined.
-    readme = ModuleType("readme")
-    monkeypatch.setitem(sys.modules, "readme", readme)
+    module = ModuleType("page")
+    monkeypatch.setitem(sys.modules, "page", module)
     monkeypatch.chdir(tmp_path)
-    for block in blocks:
-        exec(compile(block, str(README), "exec"), readme.__dict__)
+    for block in python_blocks(page.read_text(encoding="utf-8")):
+        exec(compile(block, str(page), "exec"), module.__dict__)
+
+
+def test_the_readme_shows_code():
+    assert ROOT / "README.md" in PAGES_WITH_CODE
 
 
 @pytest.mark.parametrize("module_name", module_names())

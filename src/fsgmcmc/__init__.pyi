@@ -1,6 +1,12 @@
 # The names of the package and where they live: for type checkers, and for the loader in __init__.py.
 
-from . import data as data, diagnostics as diagnostics, measurement as measurement, metrics as metrics
+from . import (
+    data as data,
+    diagnostics as diagnostics,
+    measurement as measurement,
+    metrics as metrics,
+    variational as variational,
+)
 from .diagnostics import diagnose as diagnose
 from .gp_momentum import functional_momentum as functional_momentum
 from .likelihoods import Categorical as Categorical, Gaussian as Gaussian

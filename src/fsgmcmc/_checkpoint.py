@@ -1,4 +1,4 @@
-"""Checkpoints of `sample`: everything from which a run continues bit for bit."""
+"""Checkpoints: everything from which a run continues bit for bit."""
 
 import hashlib
 import re
@@ -19,7 +19,7 @@ from fsgmcmc.samplers.base import Sampler
 
 @dataclass
 class Run:
-    """A run on the host: its sampler, where its chains are, and what they have left so far."""
+    """A run of `sample` on the host: its sampler, where its chains are, and what they have left so far."""
 
     sampler: Sampler
     origin: Any
@@ -45,6 +45,40 @@ class Run:
         """The kept leaves (chains, draws, …) and the energies (chains, draws)."""
         leaves = [np.concatenate(blocks, axis=1) for blocks in zip(*self.kept, strict=True)]
         return leaves, np.concatenate(self.energy, axis=1)
+
+    def contents(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """The run as arrays and JSON, for a checkpoint."""
+        arrays = {"step_size": np.asarray(self.sampler.step_size.initial), "origin": np.asarray(self.origin)}
+        if self.sampler.preconditioner is not None:
+            arrays["preconditioner"] = np.asarray(self.sampler.preconditioner)
+        arrays |= _storage.numbered("state", jax.tree.leaves(self.states))
+        if self.draws:
+            leaves, arrays["energy"] = self.stacked()
+            arrays |= _storage.numbered("kept", leaves)
+            # Keep one block instead of many, so that the next save does not copy them again one by one.
+            self.kept, self.energy = [leaves], [arrays["energy"]]
+        return arrays, {"steps": self.steps, "draws": self.draws, "seconds": self.seconds}
+
+    @classmethod
+    def restored(
+        cls, arrays: dict[str, np.ndarray], meta: dict[str, Any], sampler: Sampler, start: Callable[[Sampler], Any]
+    ) -> "Run":
+        """The run that `contents` described; `start` gives the form of the sampler's states."""
+        sampler = sampler.with_step(arrays["step_size"])
+        if "preconditioner" in arrays:
+            sampler = sampler.with_preconditioner(jax.numpy.asarray(arrays["preconditioner"]))
+        states = restored_tree("state", arrays, jax.eval_shape(start, sampler))
+        run = cls(sampler, jax.numpy.asarray(arrays["origin"]), states, meta["steps"], meta["seconds"])
+        if meta["draws"]:
+            run.kept.append(_storage.collect_numbered("kept", arrays))
+            run.energy.append(arrays["energy"])
+        return run
+
+
+def restored_tree(name: str, arrays: dict[str, np.ndarray], form: Any) -> Any:
+    """The pytree whose leaves were numbered under `name`, in the structure of `form`."""
+    leaves = [jax.numpy.asarray(leaf) for leaf in _storage.collect_numbered(name, arrays)]
+    return jax.tree.unflatten(jax.tree.structure(form), leaves)
 
 
 def fingerprint(arrays: Any, settings: dict[str, Any]) -> str:
@@ -72,8 +106,8 @@ class Checkpoint:
     mark: str
     written: float = field(default_factory=time.monotonic)
 
-    def load(self, sampler: Sampler, start: Callable[[Sampler], Any]) -> Run | None:
-        """The run in the file, None when there is none; `start` gives the form of the sampler's states."""
+    def read(self) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
+        """The arrays and the JSON of the run in the file, None when there is none."""
         if self.path is None:
             return None
         path = Path(self.path)
@@ -90,38 +124,19 @@ class Checkpoint:
                 f"{self.path} is the checkpoint of another run (other data, key or settings); "
                 "delete it or give another path"
             )
-        sampler = sampler.with_step(arrays["step_size"])
-        if "preconditioner" in arrays:
-            sampler = sampler.with_preconditioner(jax.numpy.asarray(arrays["preconditioner"]))
-        structure = jax.tree.structure(jax.eval_shape(start, sampler))
-        leaves = [jax.numpy.asarray(leaf) for leaf in _storage.collect_numbered("state", arrays)]
-        states = jax.tree.unflatten(structure, leaves)
-        run = Run(sampler, jax.numpy.asarray(arrays["origin"]), states, meta["steps"], meta["seconds"])
-        if meta["draws"]:
-            run.kept.append(_storage.collect_numbered("kept", arrays))
-            run.energy.append(arrays["energy"])
-        return run
+        return arrays, meta
 
-    def save(self, run: Run, *, now: bool = False) -> None:
-        """Write the run when it is time to, or now. A full disk is told, and the older file stays."""
+    def write(self, contents: Callable[[], tuple[dict[str, np.ndarray], dict[str, Any]]], *, now: bool = False) -> None:
+        """Write the run's contents when it is time to, or now. A full disk is told, and the older file stays."""
         if self.path is None or (not now and time.monotonic() - self.written < self.every):
             return
         self.written = time.monotonic()
-        arrays = {"step_size": np.asarray(run.sampler.step_size.initial), "origin": np.asarray(run.origin)}
-        if run.sampler.preconditioner is not None:
-            arrays["preconditioner"] = np.asarray(run.sampler.preconditioner)
-        arrays |= _storage.numbered("state", jax.tree.leaves(run.states))
-        if run.draws:
-            leaves, arrays["energy"] = run.stacked()
-            arrays |= _storage.numbered("kept", leaves)
-            # Keep one block instead of many, so that the next save does not copy them again one by one.
-            run.kept, run.energy = [leaves], [arrays["energy"]]
-        meta = {"kind": "checkpoint", "fingerprint": self.mark, "steps": run.steps, "draws": run.draws}
+        arrays, meta = contents()
         try:
-            _storage.write(self.path, arrays, {**meta, "seconds": run.seconds})
+            _storage.write(self.path, arrays, {"kind": "checkpoint", "fingerprint": self.mark, **meta})
         except OSError as error:
             warnings.warn(
-                f"the checkpoint {self.path} could not be written ({error}); sampling goes on, "
+                f"the checkpoint {self.path} could not be written ({error}); the run goes on, "
                 "and an earlier checkpoint there is still whole",
                 UserWarning,
                 stacklevel=2,

@@ -45,17 +45,21 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for extrapolation.png and extrapolation.json.")],
     seed: Annotated[int, typer.Option(min=0, help="Seed of the data and of the chains.")] = 3,
     chains: Annotated[int, typer.Option(min=1, help="Independent chains of each sampler.")] = 1,
+    methods: Annotated[
+        str, typer.Option(help="Names joined by commas, of fsgld, fsghmc, sgld, sghmc, fbnn, ifbnn and bbb.")
+    ] = "all",
 ) -> None:
-    """The 1-D extrapolation: fSGLD, fSGHMC, SGLD and SGHMC against the exact GP posterior."""
+    """The 1-D extrapolation: four samplers and three variational methods against the exact GP posterior."""
     from rich.console import Console
 
-    from fsgmcmc.experiments import extrapolation
+    from fsgmcmc.experiments import extrapolation, names
 
     console = Console()
+    with _told(ValueError):
+        chosen = names.chosen(methods, extrapolation.METHODS, "method")
     _writable(out)
-    result = extrapolation.run(
-        extrapolation.Config(seed=seed, chains=chains), say=lambda text: console.print(f"[dim]{text} …[/dim]")
-    )
+    config = extrapolation.Config(seed=seed, chains=chains)
+    result = extrapolation.run(config, chosen, say=lambda text: console.print(f"[dim]{text} …[/dim]"))
     extrapolation.write(result, out)
     _print_table(console, extrapolation.table(result))
     console.print(f"[dim]{extrapolation.LEGEND}[/dim]", highlight=False)
@@ -119,7 +123,9 @@ def reproduce_uci(
     preset: Annotated[str, typer.Option(help="tuned, paper or quick.")] = "tuned",
     datasets: Annotated[str, typer.Option(help="Names joined by commas.")] = "all",
     splits: Annotated[str, typer.Option(help="A number of splits, or split numbers joined by commas.")] = "10",
-    methods: Annotated[str, typer.Option(help="Names joined by commas.")] = "all",
+    methods: Annotated[
+        str, typer.Option(help="Names joined by commas; also bbb, fbnn and ifbnn, or all.")
+    ] = "sgld,fsgld,sghmc,fsghmc,gp,map-ensemble",
     jobs: Annotated[int, typer.Option(min=1, help="Worker processes, each on a core of its own.")] = 2,
     data: Annotated[Path | None, typer.Option(help="The folder that holds UCI_Datasets.")] = None,
     samples: Annotated[int | None, typer.Option(min=1, help="Ablation: draws kept of each chain.")] = None,

@@ -105,6 +105,13 @@ class Posterior(eqx.Module):
         params, own = self.position(w)
         return output_energy((outputs(params), own)) + self._weight_energy(w)
 
+    def misfit(self, key: PRNGKeyArray, position: Position) -> Float[Array, ""]:
+        """Ũ without the priors of function and weights: −(N/n) Σ log p(y_i | f(x_i; w)) − log p(own)."""
+        x, y, likelihood = self.batch(key)
+        params, own = position
+        log_prob = jnp.sum(likelihood.log_prob(own, self.network.apply(params, x), y))
+        return -len(self.x) / len(x) * log_prob - likelihood.log_prior(own)
+
     def curvature(self, key: PRNGKeyArray, w: Float[Array, " k"], v: Float[Array, " k"]) -> Float[Array, " k"]:
         """The Gauss-Newton matrix of Ũ times v: Jᵀ (∇²_f U) J v, with the network's own curvature left out."""
         outputs, output_energy = self._stages(key)
@@ -120,7 +127,7 @@ class Posterior(eqx.Module):
     def _stages(self, key: PRNGKeyArray) -> tuple[Callable, Callable]:
         """U as two stages: parameters to function values, and function values to energy."""
         batch_key, *prior_keys = jax.random.split(key, 1 + len(self.functional))
-        x, y, likelihood = self._batch(batch_key)
+        x, y, likelihood = self.batch(batch_key)
         drawn = [prior.draw(prior_key) for prior, prior_key in zip(self.functional, prior_keys, strict=True)]
         on_network = [prior.function is None for prior in self.functional]
         likelihood_scale = len(self.x) / len(x)
@@ -152,7 +159,8 @@ class Posterior(eqx.Module):
 
         return outputs, output_energy
 
-    def _batch(self, key: PRNGKeyArray) -> tuple[Array, Array, Gaussian | Categorical]:
+    def batch(self, key: PRNGKeyArray) -> tuple[Array, Array, Gaussian | Categorical]:
+        """The rows that the key draws, and the likelihood of these rows."""
         if self.batch_size is None:
             return self.x, self.y, self.likelihood
         rows = draw_rows(key, len(self.x), self.batch_size)

@@ -14,7 +14,7 @@ from fsgmcmc import _checks, _storage
 from fsgmcmc._ravel import Ravel
 from fsgmcmc.likelihoods import Categorical, Gaussian
 from fsgmcmc.networks import MLP, Network, as_network
-from fsgmcmc.posterior import Position
+from fsgmcmc.posterior import Position, Posterior
 from fsgmcmc.predictions import CategoricalPrediction, GaussianPrediction
 
 # Function values (draws times rows) that one call of the network computes: bounds the memory of its activations.
@@ -48,6 +48,23 @@ class Samples:
     inputs: int | None = None
     outputs: int | None = None
     info: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of_posterior(
+        cls, posterior: Posterior, positions: Any, energy: np.ndarray, collected: Any, info: dict[str, Any]
+    ) -> "Samples":
+        """Draws of a posterior's parameters, with what it takes to predict from them."""
+        return cls(
+            positions,
+            energy,
+            collected,
+            network=posterior.network,
+            likelihood=posterior.likelihood,
+            ravel=posterior.ravel,
+            inputs=posterior.x.shape[-1],
+            outputs=posterior.likelihood.outputs(posterior.y),
+            info=info,
+        )
 
     @property
     def chains(self) -> int:

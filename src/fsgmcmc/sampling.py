@@ -104,7 +104,7 @@ def sample(
     )
     burn_in, back_off = _checks.count(burn_in, "burn_in", least=0), _checks.count(back_off, "back_off", least=0)
     kept_steps = _kept_steps(sampler, burn_in, thinning)
-    start_key, warm_key, run_key = jax.random.split(_generator_key(_checks.as_key(key), generator), 3)
+    start_key, warm_key, run_key = jax.random.split(generator_key(_checks.as_key(key), generator), 3)
     keys = _chains.chain_keys(run_key, chains)
     positions = _starts(start_key, target, init, chains)
     if warm_up is None and sampler.step_size.initial is None:
@@ -118,8 +118,10 @@ def sample(
         return Run(sampler, origin, _chains.start(keys, target, sampler, origin))
 
     with Progress(progress, next(islice(kept_steps(), draws - 1, draws))) as bar:
-        run = store.load(sampler, lambda sampler: _chains.start(keys, target, sampler, positions))
-        if run is None:
+        found = store.read()
+        if found is not None:
+            run = Run.restored(*found, sampler, lambda sampler: _chains.start(keys, target, sampler, positions))
+        else:
             if warm_up is not None:
                 bar.show("warm-up")
                 sampler, positions = run_warm_up(warm_key, target, sampler, positions, warm_up)
@@ -135,7 +137,7 @@ def sample(
                 warnings.warn(f"{error}; starting over with half the step", UserWarning, stacklevel=2)
                 run = started(run.sampler.slowed(BACK_OFF_FACTOR), run.origin)
             finally:
-                store.save(run, now=True)
+                store.write(run.contents, now=True)
     info = {"burn_in": burn_in, "thinning": thinning, "iterations": run.steps, "seconds": run.seconds}
     return _samples(run, target, collect, draws, info)
 
@@ -185,10 +187,11 @@ def _advance(
             host = [np.asarray(leaf)[:, chosen] for leaf in jax.tree.leaves(leaves)]
             run.add(states, int(lengths.sum()), host, energy[:, chosen], elapsed)
             bar.show("sampling" if run.draws else "burn-in", run.steps, f"{lengths.sum() / elapsed:,.0f} steps/s")
-            store.save(run)
+            store.write(run.contents)
 
 
-def _generator_key(key: PRNGKeyArray, generator: str | None) -> PRNGKeyArray:
+def generator_key(key: PRNGKeyArray, generator: str | None) -> PRNGKeyArray:
+    """The key for the generator of that name, by default the fast one on a CPU."""
     if generator not in (None, "fast", "jax"):
         raise ValueError(f"unknown generator {generator!r}; choose 'fast', 'jax' or None")
     fast = jax.default_backend() == "cpu" if generator is None else generator == "fast"
@@ -277,14 +280,4 @@ def _samples(run: Run, target: Any, collect: Callable | None, draws: int, info: 
         collected = jax.tree.unflatten(structure, leaves)
     if not isinstance(target, Posterior):
         return Samples(positions, energy, collected, info=info)
-    return Samples(
-        positions,
-        energy,
-        collected,
-        network=target.network,
-        likelihood=target.likelihood,
-        ravel=target.ravel,
-        inputs=target.x.shape[-1],
-        outputs=target.likelihood.outputs(target.y),
-        info=info,
-    )
+    return Samples.of_posterior(target, positions, energy, collected, info)

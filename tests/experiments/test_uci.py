@@ -10,9 +10,18 @@ from typer.testing import CliRunner
 
 from fsgmcmc.cli import app
 from fsgmcmc.experiments import sweep, uci, uci_sweep
+from fsgmcmc.experiments.uci_problem import PRESETS, Fitting
 
 TINY = replace(
-    uci.PRESETS["quick"], hidden=(4,), kernel="rbf", pretraining=5, draws=4, thinning=2, burn_in=4, adam_steps=10
+    PRESETS["quick"],
+    hidden=(4,),
+    kernel="rbf",
+    pretraining=5,
+    draws=4,
+    thinning=2,
+    burn_in=4,
+    adam_steps=10,
+    fitting=Fitting(steps=20, function_draws=8, functions=4, batch_size=10, kept=10),
 )
 
 
@@ -43,7 +52,7 @@ def test_every_method_gives_a_finite_record(method, data):
     assert not record["diverged"]
     numbers = [record[name] for name in uci.SCORES if record[name] is not None]
     assert np.isfinite(numbers).all()
-    assert (record["r_hat"] is None) == (method in ("gp", "map-ensemble"))
+    assert (record["r_hat"] is not None) == (method in ("sgld", "fsgld", "sghmc", "fsghmc"))
     unit = record["rmse"] / record["rmse_std"]
     assert 20 < unit < 60, "the unit is the standard deviation of the training targets"
     assert record["nll"] - record["nll_std"] == pytest.approx(math.log(unit))
@@ -63,10 +72,11 @@ def test_a_step_that_is_too_long_is_a_diverged_record_not_a_crash(data):
 
 
 def test_the_paper_preset_keeps_the_printed_settings():
-    paper = uci.PRESETS["paper"]
+    paper = PRESETS["paper"]
     assert (paper.hidden, paper.kernel, paper.pretraining) == ((10, 10), "rbf", 100)
     assert (paper.burn_in, paper.draws, paper.thinning, paper.step_size) == (500, 15, 100, 1e-3)
     assert paper.warm_up is None
+    assert paper.fitting.steps == 2000
 
 
 def command(data, out, *options):
@@ -75,7 +85,7 @@ def command(data, out, *options):
 
 
 def test_a_sweep_writes_its_documents_and_a_second_one_does_nothing_again(data, tmp_path, monkeypatch):
-    monkeypatch.setitem(uci.PRESETS, "quick", TINY)
+    monkeypatch.setitem(PRESETS, "quick", TINY)
     options = ("--preset", "quick", "--splits", "1", "--methods", "gp,map-ensemble", "--jobs", "1")
     result = command(data, tmp_path / "out", *options)
     assert result.exit_code == 0, result.output

@@ -1,9 +1,11 @@
 """The prior is chosen by evidence on training data, and posteriors by held-out density."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
-from fsgmcmc import GaussianProcess, kernel_by_name, matern32, rbf
+from fsgmcmc import GaussianProcess, kernel_by_name, matern32, pretrain, rbf
 from fsgmcmc.predictions import GaussianPrediction
 from fsgmcmc.priors.pretraining import Pretrained
 from fsgmcmc.priors.selection import GRAMMAR, choose_by_density, select_kernel
@@ -76,3 +78,17 @@ def test_held_out_density_chooses_the_better_posterior():
     assert density["near"] - density["far"] == pytest.approx(2 - 0.125)
     with pytest.raises(ValueError, match="nothing to choose"):
         choose_by_density({}, X, X[:, 0])
+
+
+def test_a_word_or_a_kernel_can_stand_for_a_process(monkeypatch):
+    from fsgmcmc.priors import selection as module
+
+    y = drawn_from(rbf(1.0))
+    assert pretrain("rbf", X, y, 5).evidence == pretrain(kernel_by_name("rbf", 2), X, y, 5).evidence
+    chosen = select_kernel(X, y, grammar=("rbf", "linear"), starts=4, seed=7)
+    monkeypatch.setattr(module, "select_kernel", partial(select_kernel, grammar=("rbf", "linear")))
+    assert pretrain("auto", X, y, seed=7).evidence == chosen.fit.evidence
+    with pytest.raises(ValueError, match="select_kernel"):
+        pretrain("auto", X, y, noise=0.1)
+    with pytest.raises(ValueError, match="unknown kernel"):
+        pretrain("smooth", X, y)

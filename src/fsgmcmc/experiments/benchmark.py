@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fsgmcmc import _chains, measurement
+from fsgmcmc import _chains, measurement, variational
 from fsgmcmc.likelihoods import Gaussian
 from fsgmcmc.networks import MLP
 from fsgmcmc.posterior import Posterior, function_space, parameter_space
@@ -31,6 +31,7 @@ from fsgmcmc.samplers import fsghmc, fsgld, sghmc, sgld
 from fsgmcmc.samplers.base import Potential, Sampler
 from fsgmcmc.samplers.langevin import Langevin, LangevinState
 from fsgmcmc.samplers.schedules import as_schedule
+from fsgmcmc.variational.training import start, train
 
 # Steps so small that chains stay where they are: the cost of a step does not depend on its length.
 LANGEVIN_STEP, HAMILTONIAN_STEP = 1e-8, 1e-5
@@ -110,6 +111,11 @@ def programs(task: Task, peers: bool) -> list[Program]:
     if task.name != "1-d":
         return ours
     ours.append(_sampler(f"fsgld-{MANY_CHAINS}-chains", task.name, function, fsgld(LANGEVIN_STEP), MANY_CHAINS))
+    ours += [
+        _fitted("bbb", task.name, parameter, variational.bbb()),
+        _fitted("fbnn", task.name, function, variational.fbnn()),
+        _fitted("ifbnn", task.name, function, variational.ifbnn()),
+    ]
     ours += [_blackjax("blackjax-fsgld", task.name, function), _blackjax("blackjax-loop", task.name, function)]
     if peers:
         from fsgmcmc.experiments.peers import peer_programs
@@ -129,6 +135,17 @@ def _sampler(name: str, task: str, posterior: Posterior, sampler: Sampler, chain
         jax.block_until_ready(_chains.advance(keys, posterior, sampler, _first, states, lengths, count))
 
     return Program(name, task, run, chains)
+
+
+def _fitted(name: str, task: str, posterior: Posterior, method: variational.Method) -> Program:
+    """The program that `fit` runs, with the method's default settings."""
+    keys, rate = _chains.chain_keys(fast_key(jax.random.key(0)), 1), as_schedule(1e-8, "learning_rate")
+    state = start(keys, posterior, method)
+
+    def run(steps: int) -> None:
+        jax.block_until_ready(train(keys, state, posterior, method, rate, np.int32(steps)))
+
+    return Program(name, task, run)
 
 
 def _first(w: Any) -> Any:

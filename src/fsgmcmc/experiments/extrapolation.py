@@ -2,31 +2,42 @@
 
     y = sin(3πx) + 0.3 cos(9πx) + 0.5 sin(7πx) + N(0, 0.5²),    10 x from U(−0.75, −0.25), 10 from U(0.25, 0.75)
 
-Four samplers and the exact GP posterior see the same data and have the same budget. What matters is where there are
-no data: between the two groups (the gap) and beyond them (the outer region).
+Four samplers of equal budget, three variational methods and the exact GP posterior see the same data. What matters is
+where there are no data: between the two groups (the gap) and beyond them (the outer region).
 """
 
 import json
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fsgmcmc import measurement, metrics
+from fsgmcmc import measurement, metrics, variational
 from fsgmcmc.diagnostics import effective_sample_size, r_hat
 from fsgmcmc.likelihoods import Gaussian
 from fsgmcmc.networks import MLP
-from fsgmcmc.posterior import function_space, parameter_space
+from fsgmcmc.posterior import Posterior, function_space, parameter_space
 from fsgmcmc.priors import GaussianProcess, GaussianWeights, Pretrained, pretrain, rbf
-from fsgmcmc.samplers import fsghmc, fsgld, sghmc, sgld, step_decay
+from fsgmcmc.samplers import cyclical, fsghmc, fsgld, sghmc, sgld, step_decay
+from fsgmcmc.samples import Samples
 from fsgmcmc.sampling import sample
 from fsgmcmc.warm_up import WarmUp
 
-METHODS = ("fsgld", "fsghmc", "sgld", "sghmc")
-TITLES = {"fsgld": "fSGLD", "fsghmc": "fSGHMC", "sgld": "SGLD", "sghmc": "SGHMC", "gp": "exact GP"}
+TITLES = {
+    "fsgld": "fSGLD",
+    "fsghmc": "fSGHMC",
+    "fbnn": "FBNN",
+    "sgld": "SGLD",
+    "sghmc": "SGHMC",
+    "ifbnn": "IFBNN",
+    "bbb": "BBB",
+    "gp": "exact GP",
+}
+METHODS = tuple(method for method in TITLES if method != "gp")
 REGIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "observed": lambda x: (np.abs(x) >= 0.25) & (np.abs(x) <= 0.75),
     "gap": lambda x: np.abs(x) < 0.25,
@@ -51,6 +62,11 @@ class Config:
         chains: Independent chains of each sampler.
         decay: Factor of the step size every 5000 steps.
         adam_steps: Steps of the warm-up, the same for all samplers.
+        fit_steps: Steps of the variational methods.
+        fit_rate: Their learning rate, which decays to zero along a cosine.
+        fit_draws: Draws of the weights in each of their gradients.
+        function_draws: Draws of the function in each gradient of FBNN.
+        functions: Functions of the bridge and of the GP in each gradient of IFBNN.
         test_points: Fresh noisy observations on (−1, 1) for the negative log-likelihood.
     """
 
@@ -66,6 +82,11 @@ class Config:
     chains: int = 1
     decay: float = 0.9
     adam_steps: int = 500
+    fit_steps: int = 10_000
+    fit_rate: float = 0.01
+    fit_draws: int = 4
+    function_draws: int = 50
+    functions: int = 16
     test_points: int = 500
 
 
@@ -86,8 +107,13 @@ class Result:
     fit: Pretrained
 
 
-def run(config: Config, say: Callable[[str], None] = lambda _: None, progress: bool = True) -> Result:
-    """All methods on one data set; `say` is told what is being done."""
+def run(
+    config: Config,
+    methods: tuple[str, ...] = METHODS,
+    say: Callable[[str], None] = lambda _: None,
+    progress: bool = True,
+) -> Result:
+    """Some methods on one data set; `say` is told what is being done."""
     x, y, pool, test_x, test_y = _data(config)
     grid = np.linspace(-1, 1, 201)
     say("pre-training the Gaussian process")
@@ -97,33 +123,16 @@ def run(config: Config, say: Callable[[str], None] = lambda _: None, progress: b
     predictions: dict[str, Any] = {"gp": exact.predict(grid)}
     gp_seconds = time.monotonic() - began
     records = []
-    posteriors = _posteriors(config, x, y, pool, fit)
-    for method in METHODS:
-        say(f"sampling {TITLES[method]}")
-        samples = sample(
-            config.seed,
-            *posteriors[method],
-            draws=config.samples,
-            thinning=config.iterations // config.samples,
-            burn_in=config.burn_in,
-            chains=config.chains,
-            warm_up=WarmUp(adam_steps=config.adam_steps),
-            progress=progress,
-        )
+    runs = _runs(config, x, y, pool, fit)
+    for method in methods:
+        say(f"{'sampling' if method in SAMPLERS else 'fitting'} {TITLES[method]}")
+        samples = runs[method](progress)
         functions = samples.functions(grid)
         predictions[method] = samples.predict(grid)
         record = _record(method, grid, predictions, metrics.nll(samples.predict(test_x), test_y))
-        records.append(
-            record
-            | {
-                "r_hat": float(np.max(r_hat(functions))),
-                "ess": float(np.min(effective_sample_size(functions))),
-                "iterations": samples.info["iterations"],
-                "seconds": samples.info["seconds"],
-                "microseconds_per_iteration": 1e6 * samples.info["seconds"] / samples.info["iterations"],
-                "step_size": samples.info["step_size"],
-            }
-        )
+        cost = {name: samples.info[name] for name in ("iterations", "seconds", "step_size")}
+        cost["microseconds_per_iteration"] = 1e6 * cost["seconds"] / cost["iterations"]
+        records.append(record | _mixing(functions, method) | cost)
     gp_record = _record("gp", grid, predictions, metrics.nll(exact.predict(test_x), test_y))
     nothing = dict.fromkeys(("r_hat", "ess", "microseconds_per_iteration", "step_size"))
     records.append(gp_record | nothing | {"iterations": 0, "seconds": gp_seconds})
@@ -133,9 +142,8 @@ def run(config: Config, say: Callable[[str], None] = lambda _: None, progress: b
 def first_sample(config: Config) -> None:
     """What the demo does up to its first sample, to time it."""
     x, y, pool, _, _ = _data(config)
-    posterior, sampler = _posteriors(config, x, y, pool, _pretrain(config, x, y))["fsgld"]
-    warm_up = WarmUp(adam_steps=config.adam_steps)
-    sample(config.seed, posterior, sampler, draws=1, thinning=100, burn_in=config.burn_in, chains=1, warm_up=warm_up)
+    fit = _pretrain(config, x, y)
+    _runs(replace(config, iterations=100, samples=1), x, y, pool, fit)["fsgld"](False)
 
 
 def _data(config: Config) -> tuple[np.ndarray, ...]:
@@ -152,22 +160,50 @@ def _pretrain(config: Config, x: np.ndarray, y: np.ndarray) -> Pretrained:
     return pretrain(GaussianProcess(rbf(lengthscale=0.3)), x, y, config.epochs)
 
 
-def _posteriors(
+SAMPLERS = {"fsgld": fsgld, "fsghmc": fsghmc, "sgld": sgld, "sghmc": sghmc}
+
+
+def _runs(
     config: Config, x: np.ndarray, y: np.ndarray, pool: np.ndarray, fit: Pretrained
-) -> dict[str, tuple[Any, Any]]:
-    """The posterior and the sampler of every method; the noise of the pre-trained GP serves them all."""
+) -> Mapping[str, Callable[[bool], Samples]]:
+    """Every method, to be called with whether to show its progress; the noise of the pre-trained GP serves them all."""
     network, likelihood = MLP(config.hidden), Gaussian(fit.noise)
     functional = function_space(
         network, x, y, prior=fit.prior, likelihood=likelihood, measurement=measurement.subset(pool, config.points)
     )
     weights = parameter_space(network, x, y, prior=GaussianWeights(1.0), likelihood=likelihood)
-    step = step_decay(rate=config.decay, every=5000)
-    return {
-        "fsgld": (functional, fsgld(step)),
-        "fsghmc": (functional, fsghmc(step)),
-        "sgld": (weights, sgld(step)),
-        "sghmc": (weights, sghmc(step)),
+
+    def sampled(method: str, progress: bool) -> Samples:
+        return sample(
+            config.seed,
+            functional if method.startswith("f") else weights,
+            SAMPLERS[method](step_decay(rate=config.decay, every=5000)),
+            draws=config.samples,
+            thinning=config.iterations // config.samples,
+            burn_in=config.burn_in,
+            chains=config.chains,
+            warm_up=WarmUp(adam_steps=config.adam_steps),
+            progress=progress,
+        )
+
+    def fitted(posterior: Posterior, method: variational.Method, progress: bool) -> Samples:
+        rate = cyclical(config.fit_rate, length=config.fit_steps)
+        return variational.fit(
+            config.seed, posterior, method, steps=config.fit_steps, learning_rate=rate, progress=progress
+        )
+
+    return {method: partial(sampled, method) for method in SAMPLERS} | {
+        "fbnn": partial(fitted, functional, variational.fbnn(draws=config.function_draws)),
+        "ifbnn": partial(fitted, functional, variational.ifbnn(draws=config.fit_draws, functions=config.functions)),
+        "bbb": partial(fitted, weights, variational.bbb(draws=config.fit_draws)),
     }
+
+
+def _mixing(functions: np.ndarray, method: str) -> dict[str, float | None]:
+    """R-hat and ESS of the worst function value; draws of a variational method are independent."""
+    if method not in SAMPLERS:
+        return {"r_hat": None, "ess": None}
+    return {"r_hat": float(np.max(r_hat(functions))), "ess": float(np.min(effective_sample_size(functions)))}
 
 
 def _record(method: str, grid: np.ndarray, predictions: dict[str, Any], nll: float) -> dict[str, Any]:
@@ -227,9 +263,9 @@ def figure(result: Result, path: Path) -> None:
     from fsgmcmc.plotting import function_panel
 
     methods = [record["method"] for record in result.records]
-    columns = 3
-    fig = Figure(figsize=(4.2 * columns, 3.2 * -(-len(methods) // columns)), layout="constrained")
-    axes = fig.subplots(-(-len(methods) // columns), columns, sharex=True, sharey=True).ravel()
+    columns, rows = 3, len(methods) // 3 + 1  # one panel is for the legend
+    fig = Figure(figsize=(4.2 * columns, 3.2 * rows), layout="constrained")
+    axes = fig.subplots(rows, columns, sharex=True, sharey=True).ravel()
     for panel, method in zip(axes, methods, strict=False):
         reference = None if method == "gp" else result.predictions["gp"]
         prediction = result.predictions[method]

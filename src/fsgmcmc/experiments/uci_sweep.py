@@ -7,7 +7,8 @@ from typing import Any
 
 from fsgmcmc import _storage
 from fsgmcmc.data import UCI_NAMES, folder, load_uci
-from fsgmcmc.experiments import sweep, uci, uci_report
+from fsgmcmc.experiments import names, sweep, uci, uci_report
+from fsgmcmc.experiments.uci_problem import PRESETS, Settings
 from fsgmcmc.priors.kernels import kernel_by_name
 
 
@@ -15,7 +16,7 @@ from fsgmcmc.priors.kernels import kernel_by_name
 class Plan:
     """All runs of a sweep, in groups that share a training part and its Gaussian process."""
 
-    settings: uci.Settings
+    settings: Settings
     groups: tuple[tuple[sweep.Run, ...], ...]
     note: str
 
@@ -25,19 +26,19 @@ def plan(
 ) -> Plan:
     """The sweep that options of the command line describe, split by split: cut short, it has some of every set."""
     changed = {name: value for name, value in (changes or {}).items() if value is not None}
-    if preset not in uci.PRESETS:
-        raise ValueError(f"unknown preset {preset}; choose from {', '.join(uci.PRESETS)}")
-    settings = replace(uci.PRESETS[preset], **changed)
+    if preset not in PRESETS:
+        raise ValueError(f"unknown preset {preset}; choose from {', '.join(PRESETS)}")
+    settings = replace(PRESETS[preset], **changed)
     if settings.kernel != "auto":
         kernel_by_name(settings.kernel, 1)
     # Absolute, since workers may start elsewhere.
     data = folder(data).resolve()
-    names = list(UCI_NAMES) if datasets == "all" else _listed(datasets)
-    if not names:
+    wanted = list(UCI_NAMES) if datasets == "all" else names.listed(datasets)
+    if not wanted:
         raise ValueError(f"datasets are names joined by commas, not {datasets!r}")
-    chosen = list(uci.METHODS) if methods == "all" else _known(methods, uci.METHODS, "method")
+    chosen = names.chosen(methods, uci.METHODS, "method")
     mark = uci.fingerprint(settings)
-    tables = [load_uci(name, data) for name in names]
+    tables = [load_uci(name, data) for name in wanted]
     pairs = [(split, table.name) for table in tables for split in _splits(splits, len(table.splits), table.name)]
     groups = [
         tuple(sweep.Run(f"{name}-{split}-{method}-{mark}", (name, split, method, settings, data)) for method in chosen)
@@ -59,12 +60,12 @@ def execute(plan: Plan, out: Path, jobs: int) -> list[dict[str, Any]]:
     )
 
     runs, mark = out / "runs", uci.fingerprint(plan.settings)
-    names = [run.name for group in plan.groups for run in group]
-    done = {name: record for name, record in _finished(runs, mark).items() if name in set(names)}
+    planned = [run.name for group in plan.groups for run in group]
+    done = {name: record for name, record in _finished(runs, mark).items() if name in set(planned)}
     left = [group for group in (tuple(r for r in group if r.name not in done) for group in plan.groups) if group]
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, TimeRemainingColumn()) as bar:
-        task = bar.add_task("runs", total=len(names), completed=len(done))
+        task = bar.add_task("runs", total=len(planned), completed=len(done))
 
         def finished(record: dict[str, Any]) -> None:
             bar.update(task, advance=1, description=f"{record['dataset']} {record['split']} {record['method']}")
@@ -88,21 +89,9 @@ def _finished(runs: Path, mark: str) -> dict[str, dict[str, Any]]:
     return sweep.load(runs, lambda record: record.get("settings") == mark)
 
 
-def _listed(text: str) -> list[str]:
-    return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-
-
-def _known(text: str, known: Any, what: str) -> list[str]:
-    names = _listed(text)
-    unknown = [name for name in names if name not in known]
-    if unknown or not names:
-        raise ValueError(f"unknown {what} {', '.join(unknown) or repr(text)}; choose from {', '.join(known)}")
-    return names
-
-
 def _splits(text: str, available: int, dataset: str) -> list[int]:
     try:
-        numbers = [int(part) for part in _listed(text)]
+        numbers = [int(part) for part in names.listed(text)]
     except ValueError:
         raise ValueError(f"splits are a number of them or numbers joined by commas, not {text!r}") from None
     chosen = list(range(min(numbers[0], available))) if len(numbers) == 1 and "," not in text else numbers

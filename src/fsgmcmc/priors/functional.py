@@ -41,13 +41,14 @@ class Functional(Prior):
 
     def bind(self) -> "BoundPrior":
         """The form in which a potential evaluates it."""
+        process = _leaves_float32(self.process)
         if isinstance(self.measurement, FixedSet):
             whitening = self.process.whitening(self.measurement.points)
             points = jnp.asarray(self.measurement.points)
-            return FixedPrior(self.function, _mean(self.process), points, _float32(whitening))
+            return FixedPrior(self.function, process, points, _float32(whitening))
         if isinstance(self.measurement, SetDraw):
             whitenings = np.stack([self.process.whitening(points) for points in self.measurement.sets])
-            return SetsPrior(self.function, _mean(self.process), self.measurement, _float32(whitenings))
+            return SetsPrior(self.function, process, self.measurement, _float32(whitenings))
         if self.process.nugget < SMALLEST_REDRAWN_NUGGET:
             raise ValueError(
                 f"a nugget of {self.process.nugget:g} is too small for measurement points redrawn in float32; "
@@ -56,15 +57,15 @@ class Functional(Prior):
         if isinstance(self.measurement, PoolDraw) and len(self.measurement.pool) <= LARGEST_POOL:
             with jax.enable_x64(True):
                 covariance = np.asarray(self.process.covariance(jnp.asarray(self.measurement.pool, jnp.float64)))
-            return PooledPrior(self.function, _mean(self.process), self.measurement, _float32(covariance))
-        return RedrawnPrior(self.function, _mean(self.process), self.measurement, _leaves_float32(self.process))
+            return PooledPrior(self.function, process, self.measurement, _float32(covariance))
+        return RedrawnPrior(self.function, process, self.measurement)
 
 
 class BoundPrior(eqx.Module):
     """A functional prior inside a potential: draw points and their factor, then price function values."""
 
     function: Callable[[Any, Array], Array] | None = eqx.field(static=True)
-    mean: Float[Array, "..."]
+    process: GaussianProcess
 
     def draw(self, key: PRNGKeyArray) -> tuple[Float[Array, "m inputs"], Float[Array, "*c m m"]]:
         """Measurement points and the factor that whitens function values there."""
@@ -72,14 +73,15 @@ class BoundPrior(eqx.Module):
 
     def whiten(self, factor: Float[Array, "*c m m"], residual: Float[Array, "m c"]) -> Float[Array, "m c"]:
         """R (F − m), with R = L⁻¹ and L the Cholesky factor drawn."""
-        solve = jax.scipy.linalg.solve_triangular
-        if factor.ndim == 2:
-            return solve(factor, residual, lower=True)
-        return jax.vmap(lambda lower, column: solve(lower, column, lower=True), (0, 1), 1)(factor, residual)
+        return _per_output(_solve, factor, residual)
 
     def energy(self, factor: Float[Array, "*c m m"], values: Float[Array, "m c"]) -> Float[Array, ""]:
         """−log p(values) up to a constant."""
-        return 0.5 * jnp.sum(jnp.square(self.whiten(factor, values - self.mean)))
+        return 0.5 * jnp.sum(jnp.square(self.whiten(factor, values - self.process.mean)))
+
+    def colour(self, factor: Float[Array, "*c m m"], noise: Float[Array, "m c"]) -> Float[Array, "m c"]:
+        """Function values of the prior from independent normals: F = m + R⁻¹ η."""
+        return self.process.mean + _per_output(jnp.matmul, factor, noise)
 
 
 class WhitenedPrior(BoundPrior):
@@ -87,9 +89,11 @@ class WhitenedPrior(BoundPrior):
 
     def whiten(self, factor: Float[Array, "*c m m"], residual: Float[Array, "m c"]) -> Float[Array, "m c"]:
         """R (F − m) with R given."""
-        if factor.ndim == 2:
-            return factor @ residual
-        return jnp.einsum("cmn,nc->mc", factor, residual)
+        return _per_output(jnp.matmul, factor, residual)
+
+    def colour(self, factor: Float[Array, "*c m m"], noise: Float[Array, "m c"]) -> Float[Array, "m c"]:
+        """m + R⁻¹ η by a triangular solve."""
+        return self.process.mean + _per_output(_solve, factor, noise)
 
 
 class FixedPrior(WhitenedPrior):
@@ -133,7 +137,6 @@ class RedrawnPrior(BoundPrior):
     """Points from a continuum or a large pool: covariance and factor are new at every step."""
 
     measurement: Measurement
-    process: GaussianProcess
 
     def draw(self, key: PRNGKeyArray) -> tuple[Float[Array, "m inputs"], Float[Array, "*c m m"]]:
         """New points and the Cholesky factor of their covariance."""
@@ -141,8 +144,17 @@ class RedrawnPrior(BoundPrior):
         return points, jax.lax.linalg.cholesky(self.process.covariance(points), symmetrize_input=False)
 
 
-def _mean(process: GaussianProcess) -> Float[Array, "..."]:
-    return jnp.asarray(process.mean, dtype=jnp.float32)
+def _per_output(
+    function: Callable[[Array, Array], Array], factor: Float[Array, "*c m m"], values: Float[Array, "m c"]
+) -> Float[Array, "m c"]:
+    """function(factor, values), output by output where each has its own factor."""
+    if factor.ndim == 2:
+        return function(factor, values)
+    return jax.vmap(function, (0, 1), 1)(factor, values)
+
+
+def _solve(lower: Float[Array, "m m"], values: Float[Array, "m *c"]) -> Float[Array, "m *c"]:
+    return jax.scipy.linalg.solve_triangular(lower, values, lower=True)
 
 
 def _float32(matrix: np.ndarray) -> Float[Array, "*c m m"]:

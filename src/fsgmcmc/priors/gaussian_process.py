@@ -95,6 +95,11 @@ class GaussianProcess(Prior):
         """C = K + δI, shaped like `gram`."""
         return add_diagonal(self.gram(x), self.nugget)
 
+    def nugget_variance(self, x: Points) -> Float[Array, "*outputs"]:
+        """δ, what `covariance` adds to the diagonal."""
+        x = jnp.asarray(x, dtype=jnp.result_type(x, jnp.float32))
+        return self.nugget * jnp.mean(evaluate(self.kernel, x), axis=-1)
+
     def log_prob(self, x: Points, f: Values) -> Float[Array, ""]:
         """Σ_c log N(f_c; m_c, C_c) for function values f, (M, outputs)."""
         return self._gaussian(x, f)[0].sum()

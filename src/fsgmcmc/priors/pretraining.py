@@ -21,10 +21,11 @@ import scipy  # its parts are loaded when they are first used
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike, NDArray
+from tinygp.kernels import Kernel
 
 from fsgmcmc import _checks
 from fsgmcmc.priors.gaussian_process import GaussianProcess, by_output, check_data, gaussian, in_float64, observed
-from fsgmcmc.priors.kernels import evaluate, is_hyperparameter
+from fsgmcmc.priors.kernels import evaluate, is_hyperparameter, kernel_by_name
 
 # Fields of kernels that are measured in units of x, and the one that is measured in units of y².
 LENGTHS = ("scale", "factor", "period")
@@ -71,7 +72,7 @@ class _Model(NamedTuple):
 
 
 def pretrain(
-    prior: GaussianProcess,
+    prior: GaussianProcess | Kernel | str,
     x: ArrayLike,
     y: ArrayLike,
     epochs: int = 100,
@@ -85,7 +86,9 @@ def pretrain(
     """Fit kernel, mean and noise to data.
 
     Args:
-        prior: The first start. Floats in its kernel are fitted, whole numbers belong to the form of the kernel.
+        prior: The first start. Floats in its kernel are fitted, whole numbers belong to the form of the kernel. It
+            may be a kernel alone, a word such as "rbf + linear", which has a lengthscale per feature, or "auto", which
+            lets `select_kernel` choose by evidence.
         x: Points, (N, d).
         y: Targets, (N,) or (N, outputs).
         epochs: Most iterations of L-BFGS from each start, over all rows used; 0 returns the first start.
@@ -102,6 +105,14 @@ def pretrain(
     True
     """
     x, y, known = check_data(x, y, 1.0 if noise is None else noise)
+    if isinstance(prior, str) and prior == "auto":
+        from fsgmcmc.priors.selection import select_kernel
+
+        if noise is not None or not learn_mean:
+            raise ValueError('"auto" fits noise and mean with each kernel: choose with select_kernel, then pretrain')
+        return select_kernel(x, y, epochs=epochs, starts=starts, max_points=max_points, seed=seed).fit
+    if not isinstance(prior, GaussianProcess):
+        prior = GaussianProcess(kernel_by_name(prior, x.shape[1]) if isinstance(prior, str) else prior)
     prior.check_outputs(y.shape[1])
     epochs = _checks.count(epochs, "epochs", least=0)
     starts = _checks.count(starts, "starts") if epochs else 1

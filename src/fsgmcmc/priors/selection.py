@@ -5,6 +5,7 @@ two of them. A fit that leaves no noise, with a kernel so rough that neighbours 
 has put the noise into the function. No network follows that, and it is set aside.
 """
 
+import warnings
 from collections.abc import Mapping
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -82,7 +83,8 @@ def select_kernel(
         process = GaussianProcess(kernel_by_name(name, features))
         return pretrain(process, x, y, epochs, starts=starts, max_points=rows, seed=seed)
 
-    screened = [(name, fit(name, min(SCREENING_ROWS, max_points), SCREENING_EPOCHS)) for name in grammar]
+    with warnings.catch_warnings(action="ignore", category=UserWarning):  # what matters is how the winner fits
+        screened = [(name, fit(name, min(SCREENING_ROWS, max_points), SCREENING_EPOCHS)) for name in grammar]
     screened.sort(key=lambda pair: -pair[1].evidence)
     tried = tuple(Tried(name, found.evidence, float(found.noise)) for name, found in screened)
     finalists = [name for name, found in screened if not _is_noise(found, x, y)] or [tried[0].kernel]

@@ -1,0 +1,229 @@
+"""UCI regression: settings by preset, and the posterior of a network on one split.
+
+`paper` keeps the settings as they were printed. `tuned` gives every method the same network, the same warm-up and the
+same budget: nothing is chosen by hand for a set, and nothing is chosen on test data. `quick` is a short `tuned`.
+"""
+
+import hashlib
+import warnings
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from fsgmcmc.data import Standardiser, load_uci
+from fsgmcmc.likelihoods import Gaussian
+from fsgmcmc.measurement import Measurement, fixed, sets, subset
+from fsgmcmc.networks import MLP
+from fsgmcmc.posterior import Posterior, function_space, parameter_space
+from fsgmcmc.priors import GaussianProcess, GaussianWeights, Pretrained, kernel_by_name, pretrain, select_kernel
+from fsgmcmc.warm_up import WarmUp
+
+# Training rows beyond which a set is large.
+LARGE = 1000
+# The nugget of the network's prior: a tenth of the noise variance, so that it hides nothing the data say, and a floor.
+NUGGET_OF_NOISE, NUGGET_FLOOR = 0.1, 1e-6
+# At points that change with the step the factor is one of float32.
+REDRAWN_NUGGET = 1e-3
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """How the variational methods are fitted.
+
+    Attributes:
+        steps: Gradient steps.
+        learning_rate: Adam's; it decays to zero along a cosine where `decays`.
+        draws: Draws of the weights in each gradient of `bbb` and `ifbnn`.
+        function_draws: Draws of the function in each gradient of `fbnn`.
+        functions: Functions that the critic of `ifbnn` compares in each gradient.
+        batch_size: Rows of the likelihood in each gradient.
+        random_points: Measurement points of `fbnn` beside the batch, uniform in the box of the training inputs.
+        points: Measurement points of `ifbnn`, redrawn from the training inputs.
+        initial_log_std: log σ of q at the start.
+        weighting: Of the divergence in `fbnn`.
+        kept: Draws of q for predictions.
+    """
+
+    steps: int = 10_000
+    learning_rate: float = 0.01
+    decays: bool = True
+    draws: int = 4
+    function_draws: int = 50
+    functions: int = 16
+    batch_size: int = 100
+    random_points: int = 20
+    points: int = 40
+    initial_log_std: float = -5.0
+    weighting: str = "bound"
+    kept: int = 100
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that a preset fixes; options of the command replace single fields.
+
+    Attributes:
+        kernel: A name for `kernel_by_name`, or "auto" to choose by evidence.
+        pretraining: Iterations of the Gaussian process' fit; 0 leaves m = 0 and the kernel as it starts.
+        gp_rows: Most rows of that fit.
+        points: Measurement points; None takes all rows of a small set and `large_points` of a large one.
+        point_sets: Where not all rows are measured, fixed sets of which each step takes one; None redraws the points.
+        batch_size: Rows of the likelihood in each gradient of a large set.
+        step_size: None has it measured.
+        fitting: Of the variational methods.
+    """
+
+    preset: str
+    hidden: tuple[int, ...] = (50, 50)
+    kernel: str = "auto"
+    pretraining: int = 100
+    gp_rows: int = 700
+    points: int | None = None
+    large_points: int = 200
+    point_sets: int | None = 16
+    batch_size: int = 500
+    chains: int = 4
+    draws: int = 25
+    thinning: int = 400
+    burn_in: int = 3000
+    adam_steps: int = 1500
+    block_steps: int = 150
+    step_size: float | None = None
+    weight_scale: float = 1.0
+    sampled_noise: bool = True
+    noise_spread: float = 1.0
+    fitting: Fitting = Fitting()
+
+    @property
+    def warm_up(self) -> WarmUp | None:
+        """How chains find a good region and a step; None where the step is given."""
+        if self.step_size is not None:
+            return None
+        return WarmUp(adam_steps=self.adam_steps, precondition=True, blocks=3, block_steps=self.block_steps)
+
+
+TUNED = Settings("tuned")
+QUICK_FITTING = Fitting(steps=500, function_draws=20, functions=8, kept=20)
+# An epoch is a step over all rows, or over 1000; what is not printed is as FBNN was published.
+PAPER_FITTING = Fitting(
+    steps=2000, learning_rate=1e-3, decays=False, draws=1, function_draws=100, batch_size=1000, random_points=5
+)
+PRESETS = {
+    "tuned": TUNED,
+    "quick": replace(
+        TUNED,
+        preset="quick",
+        gp_rows=200,
+        chains=2,
+        draws=10,
+        thinning=10,
+        burn_in=100,
+        adam_steps=500,
+        fitting=QUICK_FITTING,
+    ),
+    "paper": Settings(
+        "paper",
+        hidden=(10, 10),
+        kernel="rbf",
+        gp_rows=1000,
+        large_points=1000,
+        point_sets=None,
+        batch_size=1_000_000,
+        chains=1,
+        draws=15,
+        thinning=100,
+        burn_in=500,
+        step_size=1e-3,
+        sampled_noise=False,
+        fitting=PAPER_FITTING,
+    ),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """A training and a test part in standardised units, the Gaussian process of the training part, and its kernel."""
+
+    x: np.ndarray
+    y: np.ndarray
+    x_test: np.ndarray
+    y_test: np.ndarray
+    unit: float
+    fit: Pretrained
+    kernel: str
+
+
+@lru_cache(maxsize=2)
+def prepare(dataset: str, split: int, settings: Settings, data: Path | None) -> Split:
+    """A split with its pre-trained Gaussian process, which all methods of the split share."""
+    table = load_uci(dataset, data)
+    if split >= len(table.splits):
+        raise ValueError(f"{dataset} has splits 0 to {len(table.splits) - 1}, there is no split {split}")
+    train, test = table.splits[split]
+    standard = Standardiser.fit(table.x[train], table.y[train])
+    x, y = standard.x(table.x[train]), standard.y(table.y[train])
+    with warnings.catch_warnings(action="ignore", category=UserWarning):  # a fit by noise alone is seen in the scores
+        fit, kernel = _prior(x, y, settings, seed(dataset, split, "gp"))
+    return Split(x, y, standard.x(table.x[test]), standard.y(table.y[test]), standard.y_std, fit, kernel)
+
+
+def _prior(x: np.ndarray, y: np.ndarray, settings: Settings, number: int) -> tuple[Pretrained, str]:
+    if settings.kernel == "auto" and settings.pretraining:
+        chosen = select_kernel(x, y, epochs=settings.pretraining, max_points=settings.gp_rows, seed=number)
+        return chosen.fit, chosen.kernel
+    name = "rbf" if settings.kernel == "auto" else settings.kernel
+    process = GaussianProcess(kernel_by_name(name, x.shape[1]))
+    return pretrain(process, x, y, settings.pretraining, max_points=settings.gp_rows, seed=number), name
+
+
+def seed(dataset: str, split: int, method: str) -> int:
+    """The seed of a run, from what it is."""
+    return int.from_bytes(hashlib.sha256(f"{dataset}/{split}/{method}".encode()).digest()[:4])
+
+
+def posterior(split: Split, settings: Settings, functional: bool) -> Posterior:
+    """The network's posterior with the Gaussian process or Gaussian weights as its prior."""
+    batch_size = settings.batch_size if len(split.x) > LARGE else None
+    if functional:
+        return measured_posterior(split, settings, _measurement(split.x, settings), batch_size)
+    return weighted_posterior(split, settings, batch_size)
+
+
+def weighted_posterior(split: Split, settings: Settings, batch_size: int | None) -> Posterior:
+    """With Gaussian weights."""
+    network, likelihood = MLP(settings.hidden, initial="fan_in"), _likelihood(split, settings)
+    prior = GaussianWeights(settings.weight_scale)
+    return parameter_space(network, split.x, split.y, prior=prior, likelihood=likelihood, batch_size=batch_size)
+
+
+def measured_posterior(
+    split: Split, settings: Settings, measured: Measurement, batch_size: int | None, least_nugget: float = 0.0
+) -> Posterior:
+    """With the Gaussian process at these measurement points."""
+    process = split.fit.prior
+    variance = float(np.mean(np.diag(process.gram(split.x[:200])))) or 1.0
+    nugget = max(NUGGET_OF_NOISE * float(split.fit.noise) ** 2 / variance + NUGGET_FLOOR, least_nugget)
+    if settings.point_sets is None:
+        nugget = max(nugget, REDRAWN_NUGGET)
+    return function_space(
+        MLP(settings.hidden, initial="fan_in"),
+        split.x,
+        split.y,
+        prior=GaussianProcess(process.kernel, process.mean, nugget),
+        measurement=measured,
+        likelihood=_likelihood(split, settings),
+        batch_size=batch_size,
+    )
+
+
+def _likelihood(split: Split, settings: Settings) -> Gaussian:
+    return Gaussian(float(split.fit.noise), sampled=settings.sampled_noise, spread=settings.noise_spread)
+
+
+def _measurement(x: np.ndarray, settings: Settings) -> Measurement:
+    size = settings.points or (settings.large_points if len(x) > LARGE else len(x))
+    if size >= len(x):
+        return fixed(x)
+    return subset(x, size) if settings.point_sets is None else sets(x, size, settings.point_sets)

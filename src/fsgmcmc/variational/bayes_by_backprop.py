@@ -1,0 +1,97 @@
+"""Bayes by Backprop (Blundell et al., 2015): a mean-field Gaussian fitted to the posterior of the weights.
+
+    −ELBO(q) = E_q[ −(N/n) Σ_{i in batch} log p(y_i | f(x_i; w)) ] + KL[q(w) ‖ p(w)],    w = μ + σ ε
+
+Against a Gaussian prior the divergence is closed; against a scale mixture it is the mean of log q(w) − log p(w) over
+the draws of the step.
+"""
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from fsgmcmc import _checks
+from fsgmcmc.posterior import Position, Posterior
+from fsgmcmc.variational.base import Method, draw_positions, expected_misfit, own_entropy
+from fsgmcmc.variational.mean_field import MeanField
+
+
+class ScaleMixture(eqx.Module):
+    """Independent mixtures of a wide and a narrow normal on every weight: π N(0, s₁²) + (1 − π) N(0, s₂²).
+
+    Example:
+        >>> round(ScaleMixture(0.5, 1.0, 0.1).log_prob(jnp.zeros(1)).item(), 2)
+        0.79
+    """
+
+    weight: float = eqx.field(static=True)
+    wide: float = eqx.field(static=True)
+    narrow: float = eqx.field(static=True)
+
+    def __init__(self, weight: float = 0.5, wide: float = 1.0, narrow: float = 0.0025) -> None:
+        if not 0 < weight < 1:
+            raise ValueError(f"weight is a probability between 0 and 1, got {weight}")
+        _checks.positive(wide, "wide")
+        _checks.positive(narrow, "narrow")
+        self.weight, self.wide, self.narrow = float(weight), float(wide), float(narrow)
+
+    def log_prob(self, w: Float[Array, "*k"]) -> Float[Array, "*k"]:
+        """The log density of every component."""
+        normal = jax.scipy.stats.norm.logpdf
+        return jnp.logaddexp(
+            jnp.log(self.weight) + normal(w, scale=self.wide), jnp.log1p(-self.weight) + normal(w, scale=self.narrow)
+        )
+
+
+class BayesByBackprop(Method):
+    """The method; `bbb` builds it."""
+
+    mixture: ScaleMixture | None
+
+    space: ClassVar[str] = "parameter"
+
+    def __init__(self, draws: int, initial_log_std: float, mixture: ScaleMixture | None) -> None:
+        super().__init__(draws, initial_log_std)
+        if not isinstance(mixture, ScaleMixture | None):
+            raise TypeError(f"mixture must be a ScaleMixture or None, not {mixture!r}")
+        self.mixture = mixture
+
+    def objective(
+        self, key: PRNGKeyArray, posterior: Posterior, trained: MeanField
+    ) -> tuple[Float[Array, ""], MeanField]:
+        """−ELBO and its gradient."""
+        batch_key, draw_key = jax.random.split(key)
+
+        def loss(q: MeanField) -> Float[Array, ""]:
+            draws = draw_positions(draw_key, posterior, q, self.draws)
+            divergence = jnp.sum(self._divergence(posterior, q, draws))
+            return expected_misfit(batch_key, posterior, draws) + divergence - own_entropy(posterior, q)
+
+        return jax.value_and_grad(loss)(trained)
+
+    def _divergence(self, posterior: Posterior, q: MeanField, draws: Position) -> Float[Array, " k"]:
+        """KL[q ‖ p] of every weight, zero for the likelihood's own parameters."""
+        of_network = posterior.network_mask() == 1
+        if self.mixture is None:
+            return jnp.where(of_network, q.divergence(0.0, jnp.where(of_network, posterior.precision, 1.0)), 0.0)
+        w = jax.vmap(posterior.ravel.ravel)(draws)
+        sampled = jnp.mean(q.log_prob(w) - self.mixture.log_prob(w), axis=0)
+        return jnp.where(of_network, sampled, 0.0)
+
+
+def bbb(*, draws: int = 1, initial_log_std: float = -5.0, mixture: ScaleMixture | None = None) -> BayesByBackprop:
+    """Bayes by Backprop, for posteriors of `parameter_space`.
+
+    Args:
+        draws: Draws of w in each gradient.
+        initial_log_std: log σ at the start.
+        mixture: A scale mixture that takes the place of the posterior's Gaussian prior on the weights.
+
+    Example:
+        >>> bbb(draws=4).draws
+        4
+    """
+    return BayesByBackprop(draws, initial_log_std, mixture)

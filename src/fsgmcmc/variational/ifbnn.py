@@ -1,0 +1,139 @@
+"""Indirect functional variational inference, IFBNN: a prior on the weights that is matched to one on functions.
+
+The idea is that of Wu et al. (2023), whose text was not at hand; what is implemented is this. A bridge
+p_b(w) = N(μ_b, diag σ_b²) stands between the Gaussian process and the weights. Three things are trained together:
+
+    q       min  E_q[ −(N/n) Σ log p(y_i | f(x_i; w)) ] + KL[q(w) ‖ p_b(w)],   closed, both being Gaussian
+    bridge  min  W₁( f(X_M; w) with w ~ p_b,  the Gaussian process at X_M ) + c KL[q(w) ‖ p_b(w)]
+    critic  max  the dual form of W₁, with a penalty on its slope
+
+With c = 0 the bridge follows the Gaussian process alone and is a prior; with c > 0 it also follows the data through q.
+Where the measurement points are redrawn the critic sees them too: the distance is then the mean over sets of points
+of the distance at each set.
+"""
+
+import math
+from typing import Any, ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from fsgmcmc import _checks
+from fsgmcmc.posterior import Position, Posterior
+from fsgmcmc.priors.functional import FixedPrior
+from fsgmcmc.random import normal
+from fsgmcmc.variational.base import (
+    Method,
+    draw_positions,
+    expected_misfit,
+    network_values,
+    own_entropy,
+    single_functional,
+)
+from fsgmcmc.variational.mean_field import MeanField
+from fsgmcmc.variational.wasserstein import critic_init, critic_loss, gap
+
+
+class Trained(NamedTuple):
+    """Everything that is trained at once."""
+
+    q: MeanField
+    bridge: MeanField
+    critic: Any
+
+
+class IFBNN(Method):
+    """The method; `ifbnn` builds it."""
+
+    functions: int = eqx.field(static=True)
+    coupling: float = eqx.field(static=True)
+
+    space: ClassVar[str] = "function"
+
+    def __init__(self, draws: int, initial_log_std: float, functions: int, coupling: float) -> None:
+        super().__init__(draws, initial_log_std)
+        if not 0 <= coupling < float("inf"):
+            raise ValueError(f"coupling must be zero or a positive number, got {coupling}")
+        self.functions, self.coupling = _checks.count(functions, "functions", least=2), float(coupling)
+
+    def check(self, posterior: Posterior) -> None:
+        """One functional prior."""
+        super().check(posterior)
+        single_functional(posterior)
+
+    def init(self, key: PRNGKeyArray, posterior: Posterior) -> Trained:
+        """q around a start of the network, the bridge as wide as such starts, a fresh critic."""
+        q_key, critic_key = jax.random.split(key)
+        q = super().init(q_key, posterior)
+        params = posterior.position(q.mean).network
+        spread = jax.tree.map(
+            lambda leaf, variance: jnp.full_like(leaf, 0.5 * math.log(variance)),
+            params,
+            posterior.network.variance(params),
+        )
+        own = posterior.likelihood.init()
+        bridge = MeanField(jnp.zeros_like(q.mean), posterior.ravel.ravel(Position(spread, own)))
+        points, _ = single_functional(posterior).draw(critic_key)
+        inputs = len(points) * posterior.likelihood.outputs(posterior.y) + _context(posterior, points).size
+        return Trained(q, bridge, critic_init(critic_key, inputs))
+
+    def approximation(self, trained: Trained) -> MeanField:
+        """q."""
+        return trained.q
+
+    def objective(self, key: PRNGKeyArray, posterior: Posterior, trained: Trained) -> tuple[Float[Array, ""], Trained]:
+        """−ELBO against the bridge, and the gradients of all three."""
+        batch_key, point_key, draw_key, bridge_key, process_key, place_key = jax.random.split(key, 6)
+        prior = single_functional(posterior)
+        points, factor = prior.draw(point_key)
+        context = _context(posterior, points)
+        of_network = posterior.network_mask() == 1
+        count, outputs = self.functions, posterior.likelihood.outputs(posterior.y)
+        noise = normal(process_key, count * len(points) * outputs).reshape(count, len(points), outputs)
+        target = jax.vmap(lambda noise: prior.colour(factor, noise))(noise).reshape(count, -1)
+
+        def divergence(q: MeanField, bridge: MeanField) -> Float[Array, ""]:
+            each = q.divergence(bridge.mean, jnp.exp(-2 * bridge.log_std))
+            return jnp.sum(jnp.where(of_network, each, 0.0))
+
+        def bound(q: MeanField) -> Float[Array, ""]:
+            misfit = expected_misfit(batch_key, posterior, draw_positions(draw_key, posterior, q, self.draws))
+            return misfit + divergence(q, trained.bridge) - own_entropy(posterior, q)
+
+        def mismatch(bridge: MeanField) -> tuple[Float[Array, ""], Float[Array, "functions d"]]:
+            draws = draw_positions(bridge_key, posterior, bridge, count)
+            values = network_values(posterior, draws, points).reshape(count, -1)
+            distance = gap(trained.critic, values, target, context)
+            return distance + self.coupling * divergence(trained.q, bridge), values
+
+        loss, q_gradient = jax.value_and_grad(bound)(trained.q)
+        (_, values), bridge_gradient = jax.value_and_grad(mismatch, has_aux=True)(trained.bridge)
+        critic_gradient = jax.grad(lambda critic: critic_loss(place_key, critic, values, target, context))(
+            trained.critic
+        )
+        return loss, Trained(q_gradient, bridge_gradient, critic_gradient)
+
+
+def _context(posterior: Posterior, points: Float[Array, "m inputs"]) -> Float[Array, " e"]:
+    """What the critic must know besides function values: the points, unless they are always the same."""
+    if isinstance(single_functional(posterior), FixedPrior):
+        return jnp.zeros(0)
+    return points.ravel()
+
+
+def ifbnn(*, draws: int = 1, initial_log_std: float = -5.0, functions: int = 16, coupling: float = 0.0) -> IFBNN:
+    """IFBNN, for posteriors of `function_space` with one functional prior; their weak weight prior is not used.
+
+    Args:
+        draws: Draws of w for the likelihood in each gradient.
+        initial_log_std: log σ of q at the start.
+        functions: Functions of the bridge and of the Gaussian process that the critic compares in each gradient.
+        coupling: c, how much the bridge follows q besides the Gaussian process.
+
+    Example:
+        >>> ifbnn(functions=32).functions
+        32
+    """
+    return IFBNN(draws, initial_log_std, functions, coupling)

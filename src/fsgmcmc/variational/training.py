@@ -1,0 +1,220 @@
+"""`fit`: train a variational method, then draw from its q.
+
+A compiled program takes some Adam steps; Python calls it again and again, and between the calls shows the progress,
+keeps the learning curve, looks for non-finite values and writes the checkpoint. The key of step t is fold_in(key, t):
+how the steps are cut into calls changes nothing.
+"""
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key, PRNGKeyArray
+
+from fsgmcmc import _checks, _storage
+from fsgmcmc._checkpoint import Checkpoint, fingerprint, restored_tree
+from fsgmcmc._compile import jit_loop
+from fsgmcmc._progress import Progress
+from fsgmcmc.posterior import Posterior
+from fsgmcmc.samplers.schedules import Schedule, as_schedule
+from fsgmcmc.samples import Samples
+from fsgmcmc.sampling import generator_key
+from fsgmcmc.variational.base import Method
+
+# Points of the learning curve: each is the mean loss of as many steps, which are one call of the program.
+CURVE = 200
+
+
+class DivergedFitError(RuntimeError):
+    """The loss or a parameter turned non-finite.
+
+    Attributes:
+        step: By which step.
+        learning_rate: The learning rate there.
+    """
+
+    def __init__(self, step: int, learning_rate: float) -> None:
+        self.step, self.learning_rate = step, learning_rate
+        super().__init__(
+            f"the fit turned non-finite by step {step} with learning rate {learning_rate:.3g}; "
+            f"try learning_rate={learning_rate / 3:.2g}"
+        )
+
+
+class State(NamedTuple):
+    """What is trained, Adam's moments, and the steps taken."""
+
+    trained: Any
+    moments: Any
+    step: Array
+
+
+@dataclass
+class Fit:
+    """A fit on the host: where it is, and what it has shown so far."""
+
+    state: State
+    seconds: float = 0.0
+    curve: list[float] = field(default_factory=list)
+
+    @property
+    def steps(self) -> int:
+        """Steps taken."""
+        return int(self.state.step[0])
+
+    def contents(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """The fit as arrays and JSON, for a checkpoint."""
+        return _storage.numbered("state", jax.tree.leaves(self.state)), {"seconds": self.seconds, "curve": self.curve}
+
+
+def fit(
+    key: PRNGKeyArray | int,
+    posterior: Any,
+    method: Any,
+    *,
+    steps: int = 10_000,
+    learning_rate: Any = 1e-3,
+    draws: int = 100,
+    checkpoint: str | Path | None = None,
+    checkpoint_seconds: float = 30.0,
+    generator: str | None = None,
+    progress: bool = True,
+) -> Samples:
+    """Train a variational method with Adam, and draw from the q it ends with.
+
+    Args:
+        key: A JAX key or an integer seed; it fixes the result.
+        posterior: What is approximated: of `parameter_space` for `bbb`, of `function_space` for `fbnn` and `ifbnn`.
+        method: `bbb()`, `fbnn()` or `ifbnn()`.
+        steps: Gradient steps.
+        learning_rate: Adam's step, a number or a schedule.
+        draws: Independent draws of q to return, as one chain.
+        checkpoint: A file from which an interrupted fit continues, bit for bit.
+        checkpoint_seconds: How often it is written.
+        generator: As in `sample`.
+        progress: Show a progress bar where there is a terminal.
+
+    Returns:
+        Samples whose `energy` is Ũ at each draw and whose `info` holds the learning curve: `loss`, the mean loss of
+        each stretch of steps, and `loss_steps`, where the stretches end. Losses are −ELBO, but for `fbnn`, whose
+        divergence has a known gradient and no known value: there it is the expected misfit alone.
+
+    Example:
+        >>> from fsgmcmc import MLP, Gaussian, parameter_space
+        >>> from fsgmcmc.variational import bbb, fit
+        >>> x = np.linspace(-1, 1, 20)
+        >>> posterior = parameter_space(MLP((5,)), x, np.sin(x), likelihood=Gaussian(0.1))
+        >>> samples = fit(0, posterior, bbb(), steps=200, draws=10)
+        >>> samples.predict(x).mean.shape
+        (20, 1)
+    """
+    if not isinstance(posterior, Posterior):
+        raise TypeError(f"posterior is built by function_space or parameter_space, not {type(posterior).__name__}")
+    if not isinstance(method, Method):
+        raise TypeError(f"method must be bbb(), fbnn() or ifbnn(), not {type(method).__name__}")
+    method.check(posterior)
+    steps, draws = _checks.count(steps, "steps"), _checks.count(draws, "draws")
+    schedule = as_schedule(learning_rate, "learning_rate")
+    if schedule.initial is None:
+        raise ValueError("learning_rate must be a number or a schedule with a start")
+    init_key, run_key, draw_key = jax.random.split(generator_key(_checks.as_key(key), generator), 3)
+    settings = {"steps": steps, "curve": CURVE}
+    mark = fingerprint((init_key, posterior, method, schedule), settings)
+    store = Checkpoint(checkpoint, checkpoint_seconds, mark)
+    with Progress(progress, steps) as bar:
+        found = store.read()
+        if found is None:
+            run = Fit(start(init_key[None], posterior, method))
+        else:
+            form = jax.eval_shape(lambda: start(init_key[None], posterior, method))
+            run = Fit(restored_tree("state", found[0], form), found[1]["seconds"], found[1]["curve"])
+        try:
+            _advance(run, run_key[None], posterior, method, schedule, steps, store, bar)
+        finally:
+            store.write(run.contents, now=True)
+    q = method.approximation(jax.tree.map(lambda leaf: leaf[0], run.state.trained))
+    positions = q.draw(draw_key, draws)
+    energy = np.asarray(_energies(draw_key, posterior, positions))
+    info = {"method": type(method).__name__, "iterations": run.steps, "seconds": run.seconds}
+    info |= {"loss": run.curve, "loss_steps": _ends(steps), "step_size": float(schedule(0))}
+    return Samples.of_posterior(posterior, np.asarray(positions)[None], energy[None], None, info)
+
+
+def _ends(steps: int) -> list[int]:
+    """The steps after which the calls end."""
+    return sorted({steps * (index + 1) // CURVE for index in range(CURVE)} - {0})
+
+
+def _advance(
+    run: Fit,
+    keys: Key[Array, " one"],
+    posterior: Posterior,
+    method: Method,
+    schedule: Schedule,
+    steps: int,
+    store: Checkpoint,
+    bar: Progress,
+) -> None:
+    """Advance the fit, in place, to its last step."""
+    train(keys, run.state, posterior, method, schedule, jnp.int32(0))  # no steps, to compile
+    for end in _ends(steps):
+        if end <= run.steps:
+            continue
+        count, began = end - run.steps, time.monotonic()
+        state, loss = jax.block_until_ready(train(keys, run.state, posterior, method, schedule, jnp.int32(count)))
+        elapsed = time.monotonic() - began
+        if not (np.isfinite(np.asarray(loss)).all() and bool(_finite(state.trained))):
+            raise DivergedFitError(end, float(schedule(end)))
+        run.state, run.seconds = state, run.seconds + elapsed
+        run.curve.append(float(loss[0]) / count)
+        bar.show("training", end, f"loss {run.curve[-1]:,.4g}, {count / elapsed:,.0f} steps/s")
+        store.write(run.contents)
+
+
+@eqx.filter_jit
+def start(keys: Key[Array, " one"], posterior: Posterior, method: Method) -> State:
+    """The state before the first step; the leading axis of one is that of `jit_loop`."""
+    import optax
+
+    def one(key: PRNGKeyArray) -> State:
+        trained = method.init(key, posterior)
+        return State(trained, optax.scale_by_adam().init(trained), jnp.int32(0))
+
+    return jax.vmap(one)(keys)
+
+
+@jit_loop
+def train(
+    keys: Key[Array, " one"], states: State, posterior: Posterior, method: Method, schedule: Schedule, count: Any
+) -> tuple[State, Float[Array, " one"]]:
+    """The state after `count` more steps, and the sum of their losses."""
+    import optax
+
+    adam = optax.scale_by_adam()
+    key, state = keys[0], jax.tree.map(lambda leaf: leaf[0], states)
+
+    def step(_: Any, carry: tuple[State, Array]) -> tuple[State, Array]:
+        (trained, moments, t), total = carry
+        loss, gradient = method.objective(jax.random.fold_in(key, t), posterior, trained)
+        update, moments = adam.update(gradient, moments)
+        rate = schedule(t)
+        trained = jax.tree.map(lambda leaf, change: leaf - rate * change, trained, update)
+        return State(trained, moments, t + 1), total + loss
+
+    state, total = jax.lax.fori_loop(0, count, step, (state, jnp.float32(0)))
+    return jax.tree.map(lambda leaf: leaf[None], state), total[None]
+
+
+@jax.jit
+def _finite(trained: Any) -> Array:
+    return jnp.all(jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(trained)]))
+
+
+@eqx.filter_jit
+def _energies(key: PRNGKeyArray, posterior: Posterior, positions: Float[Array, "draws k"]) -> Float[Array, " draws"]:
+    return jax.lax.map(lambda w: posterior.energy(key, w), positions)

@@ -1,0 +1,53 @@
+"""A sweep that is interrupted or killed leaves no worker behind, and what was finished stays."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from fsgmcmc.experiments import sweep
+
+SCRIPT = """
+import os, sys, time
+from pathlib import Path
+from fsgmcmc.experiments import sweep
+
+def slow(name):
+    time.sleep(0.2)
+    return {"name": name, "worker": os.getpid()}
+
+if __name__ == "__main__":
+    groups = [(sweep.Run(f"run-{number}", (f"run-{number}",)),) for number in range(1000)]
+    try:
+        sweep.execute(groups, slow, Path(sys.argv[1]), 2, lambda record: print(record["worker"], flush=True))
+    except KeyboardInterrupt:
+        sys.exit(130)
+"""
+
+
+def gone(process, patience=30.0):
+    """Whether the process ends within so many seconds."""
+    for _ in range(int(10 * patience)):
+        try:
+            os.kill(process, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)], ids=["Ctrl-C", "kill -9"])
+def test_workers_end_with_their_parent(sent, code, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    runs = tmp_path / "runs"
+    command = [sys.executable, str(script), str(runs)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as parent:
+        workers = {int(parent.stdout.readline()) for _ in range(8)}
+        os.kill(parent.pid, sent)
+        assert parent.wait(timeout=60) == code
+    assert all(gone(worker) for worker in workers)
+    assert 8 <= len(sweep.load(runs)) < 1000

@@ -1,0 +1,98 @@
+"""FBNN against the exact Gaussian-process posterior."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fsgmcmc import MLP, Gaussian, GaussianProcess, cyclical, function_space, measurement, rbf
+from fsgmcmc.variational import fbnn, fit
+from fsgmcmc.variational.mean_field import MeanField
+
+NOISE = 0.3
+X = np.linspace(-1, 1, 8)
+Y = np.sin(3 * X) + NOISE * np.random.default_rng(0).standard_normal(8)
+PRIOR = GaussianProcess(rbf(0.5), nugget=1e-2)
+
+
+def posterior(**options):
+    return function_space(MLP((100,)), X, Y, prior=PRIOR, likelihood=Gaussian(NOISE), **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"measurement": measurement.box(-1.0, 1.0, 8)}],
+    ids=["at the data", "at the data and at random points"],
+)
+def test_a_wide_network_comes_close_to_the_exact_posterior_at_the_data(options):
+    """The mean within 0.15 (the noise is 0.3, the data span 2); the sd of f within a third on average."""
+    exact = PRIOR.condition(X, Y, NOISE).predict(X)
+    samples = fit(
+        0,
+        posterior(**options),
+        fbnn(draws=60, initial_log_std=-3.0),
+        steps=2500,
+        learning_rate=cyclical(0.02, length=2500),
+        draws=1000,
+        progress=False,
+    )
+    found = samples.predict(X)
+    np.testing.assert_allclose(found.mean, exact.mean, atol=0.15)
+    assert np.mean(found.epistemic / exact.epistemic) == pytest.approx(1.0, abs=0.33)
+
+
+def test_the_gradient_is_that_of_the_bound_where_q_is_gaussian_in_function_space():
+    """A linear model at as many points as weights: KL between Gaussians in closed form; estimated over many keys."""
+    points = np.array([-1.0, 0.0, 1.0])
+    network = ({"w": jnp.zeros((3, 1))}, lambda params, x: jnp.concatenate([x**0, x, x**2], axis=1) @ params["w"])
+    prior = GaussianProcess(rbf(1.0), nugget=0.1)
+    target = function_space(network, points, points**2, prior=prior, likelihood=Gaussian(1.0))
+    q = MeanField(jnp.array([0.3, -0.2, 0.5]), jnp.array([-0.5, 0.0, -1.0]))
+    phi = jnp.stack([points**0, points, points**2], axis=1).astype(jnp.float32)
+    C = jnp.asarray(prior.covariance(points[:, None]))
+    nugget = float(prior.nugget_variance(points[:, None]))
+
+    def bound(q):
+        mean = phi @ q.mean
+        cov = phi @ jnp.diag(q.std**2) @ phi.T
+        misfit = 0.5 * jnp.sum((jnp.asarray(points**2, jnp.float32) - mean) ** 2) + 0.5 * jnp.trace(cov)
+        cov = cov + nugget * jnp.eye(3)
+        solved = jnp.linalg.solve(C, jnp.concatenate([cov, mean[:, None]], axis=1))
+        kl = 0.5 * (jnp.trace(solved[:, :3]) + mean @ solved[:, 3] - jnp.linalg.slogdet(cov)[1])
+        return misfit + kl
+
+    exact = jax.grad(bound)(q)
+    method = fbnn(draws=300, spectrum=0.999)
+    keys = jax.random.split(jax.random.key(0), 100)
+    estimate = jax.tree.map(lambda leaf: leaf.mean(axis=0), jax.vmap(lambda k: method.objective(k, target, q)[1])(keys))
+    np.testing.assert_allclose(estimate.mean, exact.mean, atol=0.1 * float(jnp.abs(exact.mean).max()))
+    np.testing.assert_allclose(estimate.log_std, exact.log_std, atol=0.2 * float(jnp.abs(exact.log_std).max()))
+
+
+def test_as_published_the_divergence_weighs_more_in_small_batches():
+    """N/n times as much: with full batches both weightings are one."""
+    full, half = posterior(), posterior(batch_size=4, measurement=measurement.fixed(X))
+    q = fbnn().init(jax.random.key(0), full)
+
+    def gradient(method, target):
+        return method.objective(jax.random.key(1), target, q)[1].mean
+
+    np.testing.assert_array_equal(gradient(fbnn(), full), gradient(fbnn(weighting="published"), full))
+    assert not np.allclose(gradient(fbnn(), half), gradient(fbnn(weighting="published"), half))
+
+
+def test_a_prior_it_cannot_take_is_refused_before_compiling():
+    tiny = GaussianProcess(rbf(0.5), nugget=1e-6)
+    narrow = function_space(
+        MLP((5,)), X, Y, prior=tiny, likelihood=Gaussian(NOISE), batch_size=4, measurement=measurement.fixed(X)
+    )
+    with pytest.raises(ValueError, match="nugget"):
+        fit(0, narrow, fbnn(), steps=1)
+    with pytest.raises(ValueError, match="one functional prior"):
+        fit(0, function_space(MLP((5,)), X, Y, prior=PRIOR + PRIOR, likelihood=Gaussian(NOISE)), fbnn(), steps=1)
+    with pytest.raises(ValueError, match="weighting"):
+        fbnn(weighting="half")
+    with pytest.raises(ValueError, match="draws"):
+        fbnn(draws=2)
+    with pytest.raises(ValueError, match="spectrum"):
+        fbnn(spectrum=0.0)
