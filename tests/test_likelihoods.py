@@ -123,3 +123,14 @@ def test_labels_are_taken_in_every_usual_form():
 def test_one_class_is_refused():
     with pytest.raises(ValueError, match="classes must be a whole number of at least 2, got 1"):
         Categorical(1)
+
+
+def test_a_sampled_noise_stays_above_its_floor():
+    likelihood = Gaussian(0.5, sampled=True, floor=0.3)
+    tiny, large = {"log_noise": jnp.float32(-50.0)}, {"log_noise": jnp.float32(2.0)}
+    assert likelihood.sigma(tiny) == pytest.approx(0.3)
+    assert likelihood.sigma(large) == pytest.approx(np.hypot(0.3, np.exp(2.0)))
+    density = likelihood.log_prob(tiny, jnp.zeros((1, 1)), jnp.ones((1, 1))).item()
+    assert density == pytest.approx(stats.norm.logpdf(1.0, scale=0.3), rel=1e-5)
+    with pytest.raises(ValueError, match="floor"):
+        Gaussian(0.5, sampled=True, floor=-1.0)

@@ -46,6 +46,7 @@ class Gaussian(eqx.Module):
             datum by datum.
         sampled: Sample log σ together with the weights, log σ ~ N(log noise, spread²).
         spread: Standard deviation of that prior; 0.3 says σ is known to about a third.
+        floor: What a sampled σ cannot fall below: it is sqrt(floor² + s²), and log s is sampled as above.
 
     Example:
         >>> print(Gaussian(noise=0.5).log_prob((), jnp.zeros((2, 1)), jnp.ones((2, 1))).round(2))
@@ -55,13 +56,17 @@ class Gaussian(eqx.Module):
     noise: Float[Array, "..."]
     sampled: bool = eqx.field(static=True)
     spread: float = eqx.field(static=True)
+    floor: Float[Array, ""]
 
-    def __init__(self, noise: Any = 1.0, *, sampled: bool = False, spread: float = 0.3) -> None:
+    def __init__(self, noise: Any = 1.0, *, sampled: bool = False, spread: float = 0.3, floor: float = 0.0) -> None:
         _checks.positive(np.asarray(noise, np.float32), "noise")
         _checks.positive(spread, "spread")
         self.noise = jnp.asarray(noise, dtype=jnp.float32)
         self.sampled = bool(sampled)
         self.spread = float(spread)
+        if not (np.ndim(floor) == 0 and 0 <= floor < np.inf):
+            raise ValueError(f"floor must be zero or a positive number, got {floor}")
+        self.floor = jnp.asarray(floor, dtype=jnp.float32)
         if self.sampled and self.noise.ndim:
             raise ValueError("noise given per row is known; it cannot be sampled as well")
 
@@ -82,6 +87,12 @@ class Gaussian(eqx.Module):
         """log σ when it is sampled, nothing otherwise."""
         return {"log_noise": jnp.log(self.noise)} if self.sampled else ()
 
+    def sigma(self, params: Any) -> Float[Array, "..."]:
+        """σ, with the sampled parameters or as it was given."""
+        if not self.sampled:
+            return self.noise
+        return jnp.sqrt(jnp.square(self.floor) + jnp.exp(2 * params["log_noise"]))
+
     def settle(self, params: Any, f: Float[Array, "n outputs"], y: Float[Array, "n outputs"]) -> Any:
         """A sampled σ raised to the root mean square residual; never lowered, since a fit may follow the noise."""
         if not self.sampled:
@@ -96,7 +107,7 @@ class Gaussian(eqx.Module):
 
     def log_prob(self, params: Any, f: Float[Array, "n outputs"], y: Float[Array, "n outputs"]) -> Float[Array, " n"]:
         """−½ ((y − f)/σ)² − log σ − ½ log 2π, summed over outputs."""
-        noise = jnp.exp(params["log_noise"]) if self.sampled else self.noise
+        noise = self.sigma(params)
         noise = noise[:, None] if noise.ndim == 1 else noise
         density = -0.5 * jnp.square((y - f) / noise) - jnp.log(noise) - 0.5 * jnp.log(2 * jnp.pi)
         return jnp.sum(density, axis=1)
@@ -116,7 +127,7 @@ class Gaussian(eqx.Module):
                 raise ValueError(f"noise has shape {noise.shape} but the prediction has {functions.shape[1:]}")
             noise = noise[:, None] if noise.ndim == 1 else noise
         elif self.sampled:
-            noise = np.exp(np.asarray(params["log_noise"], dtype=float))[:, None, None]
+            noise = np.asarray(self.sigma(params), dtype=float)[:, None, None]
         elif not self.noise.ndim:
             noise = np.asarray(self.noise, dtype=float)
         return GaussianPrediction(functions, noise)

@@ -16,7 +16,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray, Shaped
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
 from fsgmcmc import _checks
 from fsgmcmc._ravel import Ravel
@@ -41,6 +41,14 @@ class Position(NamedTuple):
 
     network: Any
     likelihood: Any
+
+
+class Batch(NamedTuple):
+    """Some rows of the data, and the likelihood of these rows."""
+
+    x: Float[Array, "n *features"]
+    y: Shaped[Array, "n *outputs"]
+    likelihood: Gaussian | Categorical
 
 
 class Posterior(eqx.Module):
@@ -75,10 +83,10 @@ class Posterior(eqx.Module):
         x, y = self.x[:SETTLING_ROWS], self.y[:SETTLING_ROWS]
         return self.ravel.ravel(Position(params, self.likelihood.settle(own, self.network.apply(params, x), y)))
 
-    def network_mask(self) -> Float[Array, " k"]:
-        """One for the network's parameters, zero for the likelihood's own."""
+    def network_mask(self) -> Bool[Array, " k"]:
+        """True for the network's parameters, false for the likelihood's own."""
         ones = jax.tree.map(jnp.ones_like, self.position(self.precision).network)
-        return self.ravel.ravel(Position(ones, jax.tree.map(jnp.zeros_like, self.likelihood.init())))
+        return self.ravel.ravel(Position(ones, jax.tree.map(jnp.zeros_like, self.likelihood.init()))) != 0
 
     @property
     def size(self) -> int:
@@ -105,12 +113,10 @@ class Posterior(eqx.Module):
         params, own = self.position(w)
         return output_energy((outputs(params), own)) + self._weight_energy(w)
 
-    def misfit(self, key: PRNGKeyArray, position: Position) -> Float[Array, ""]:
-        """Ũ without the priors of function and weights: −(N/n) Σ log p(y_i | f(x_i; w)) − log p(own)."""
-        x, y, likelihood = self.batch(key)
-        params, own = position
-        log_prob = jnp.sum(likelihood.log_prob(own, self.network.apply(params, x), y))
-        return -len(self.x) / len(x) * log_prob - likelihood.log_prior(own)
+    def misfit(self, batch: Batch, values: Float[Array, "n outputs"], own: Any) -> Float[Array, ""]:
+        """−(N/n) Σ log p(y_i | f_i) − log p(own): Ũ without the priors of function and weights."""
+        log_prob = jnp.sum(batch.likelihood.log_prob(own, values, batch.y))
+        return -len(self.x) / len(batch.x) * log_prob - batch.likelihood.log_prior(own)
 
     def curvature(self, key: PRNGKeyArray, w: Float[Array, " k"], v: Float[Array, " k"]) -> Float[Array, " k"]:
         """The Gauss-Newton matrix of Ũ times v: Jᵀ (∇²_f U) J v, with the network's own curvature left out."""
@@ -127,14 +133,13 @@ class Posterior(eqx.Module):
     def _stages(self, key: PRNGKeyArray) -> tuple[Callable, Callable]:
         """U as two stages: parameters to function values, and function values to energy."""
         batch_key, *prior_keys = jax.random.split(key, 1 + len(self.functional))
-        x, y, likelihood = self.batch(batch_key)
+        batch = self.batch(batch_key)
         drawn = [prior.draw(prior_key) for prior, prior_key in zip(self.functional, prior_keys, strict=True)]
         on_network = [prior.function is None for prior in self.functional]
-        likelihood_scale = len(self.x) / len(x)
 
         def outputs(params: Any) -> tuple[Array, list[Array]]:
             extra = [] if self.shares_points else [d[0] for d, on in zip(drawn, on_network, strict=True) if on]
-            values = self.network.apply(params, jnp.concatenate([x, *extra]))
+            values = self.network.apply(params, jnp.concatenate([batch.x, *extra]))
             other = [
                 prior.function(params, points)
                 for prior, (points, _) in zip(self.functional, drawn, strict=True)
@@ -144,9 +149,8 @@ class Posterior(eqx.Module):
 
         def output_energy(stage: tuple[tuple[Array, list[Array]], Any]) -> Array:
             (values, other), own = stage
-            batch_values, rest, other = values[: len(x)], values[len(x) :], list(other)
-            energy = -likelihood_scale * jnp.sum(likelihood.log_prob(own, batch_values, y))
-            energy -= likelihood.log_prior(own)
+            batch_values, rest, other = values[: len(batch.x)], values[len(batch.x) :], list(other)
+            energy = self.misfit(batch, batch_values, own)
             for prior, (points, factor), on in zip(self.functional, drawn, on_network, strict=True):
                 if not on:
                     measured = other.pop(0)
@@ -159,12 +163,12 @@ class Posterior(eqx.Module):
 
         return outputs, output_energy
 
-    def batch(self, key: PRNGKeyArray) -> tuple[Array, Array, Gaussian | Categorical]:
-        """The rows that the key draws, and the likelihood of these rows."""
+    def batch(self, key: PRNGKeyArray) -> Batch:
+        """The rows that the key draws."""
         if self.batch_size is None:
-            return self.x, self.y, self.likelihood
+            return Batch(self.x, self.y, self.likelihood)
         rows = draw_rows(key, len(self.x), self.batch_size)
-        return self.x[rows], self.y[rows], self.likelihood.rows(rows)
+        return Batch(self.x[rows], self.y[rows], self.likelihood.rows(rows))
 
 
 def function_space(

@@ -28,7 +28,7 @@ class Samples:
     Attributes:
         positions: Draws of w, (chains, draws, k), on the host; None when `collect` kept something else.
         energy: The last Ũ seen before each draw, (chains, draws): stochastic-gradient samplers evaluate it where they
-            start a step, corrected ones where they end.
+            start a step, corrected ones where they end; of a variational method, Ũ at each draw.
         collected: What `collect` kept, leaves (chains, draws, …); None otherwise.
         network: The network of the posterior, None for a bare target.
         likelihood: Its likelihood.
@@ -188,4 +188,5 @@ def _describe_likelihood(likelihood: Gaussian | Categorical) -> dict[str, Any]:
 def _restore_likelihood(description: dict[str, Any], leaves: list[np.ndarray]) -> Gaussian | Categorical:
     if description["kind"] == "categorical":
         return Categorical(description["classes"])
-    return Gaussian(leaves[0], sampled=description["sampled"], spread=description["spread"])
+    floor = float(leaves[1]) if len(leaves) > 1 else 0.0  # files of earlier versions have none
+    return Gaussian(leaves[0], sampled=description["sampled"], spread=description["spread"], floor=floor)

@@ -104,7 +104,7 @@ def test_a_sweep_writes_its_documents_and_a_second_one_does_nothing_again(data, 
 
 def test_a_sweep_does_only_what_is_missing_damaged_or_of_other_settings(data, tmp_path, monkeypatch):
     plan = uci_sweep.plan("quick", "small", "2", "gp,sgld", data)
-    runs, mark = tmp_path / "runs", uci.fingerprint(plan.settings)
+    runs, mark = tmp_path / "runs", uci.fingerprint(plan.settings, "gp")
     names = [run.name for group in plan.groups for run in group]
     assert names == [f"small-{run}-{mark}" for run in ("0-gp", "0-sgld", "1-gp", "1-sgld")]
     runs.mkdir()
@@ -122,6 +122,17 @@ def test_a_sweep_does_only_what_is_missing_damaged_or_of_other_settings(data, tm
     monkeypatch.setattr(sweep, "execute", execute)
     assert len(uci_sweep.execute(plan, tmp_path, jobs=1)) == 4
     assert asked == names[1:]
+
+
+def test_other_fits_of_variational_methods_leave_the_records_of_samplers_valid():
+    other = replace(TINY, fitting=replace(TINY.fitting, steps=21))
+    assert uci.fingerprint(TINY, "sgld") == uci.fingerprint(other, "sgld")
+    assert uci.fingerprint(TINY, "fbnn") != uci.fingerprint(other, "fbnn")
+
+
+def test_an_ablation_that_a_method_would_not_notice_is_refused(data):
+    with pytest.raises(ValueError, match="fbnn would not change"):
+        uci_sweep.plan("quick", "small", "1", "sgld,fbnn", data, {"points": 10})
 
 
 def test_points_change_the_measurement_and_nothing_else(data):

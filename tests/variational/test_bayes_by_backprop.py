@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fsgmcmc import MLP, Gaussian, GaussianWeights, cyclical, parameter_space
+from fsgmcmc import MLP, Categorical, Gaussian, GaussianWeights, cyclical, metrics, parameter_space
 from fsgmcmc.variational import ScaleMixture, bbb, fit
 from fsgmcmc.variational.mean_field import MeanField
 from linear_gaussian import linear_gaussian
@@ -16,14 +16,12 @@ def test_it_finds_the_best_mean_field_posterior_of_a_linear_model():
     model = linear_gaussian("parameter")
     steps = 4000
     samples = fit(
-        0, model.posterior, bbb(draws=8), steps=steps, learning_rate=cyclical(0.02, length=steps), draws=20_000
+        0, model.posterior, bbb(draws_per_step=8), steps=steps, learning_rate=cyclical(0.02, length=steps), draws=20_000
     )
     w = samples.positions[0]
     std = 1 / np.sqrt(np.diag(model.precision))
     np.testing.assert_allclose(w.mean(axis=0), model.mean.ravel(), atol=0.1 * std.max())
     np.testing.assert_allclose(w.std(axis=0), std, rtol=0.05)
-    exact = np.sqrt(np.diag(np.linalg.inv(model.precision)))
-    assert (w.std(axis=0) <= 1.05 * exact).all()
 
 
 def test_a_mixture_of_equal_scales_is_the_gaussian_prior():
@@ -64,8 +62,23 @@ def test_a_learned_noise_comes_out_near_the_truth_with_an_uncertainty():
     assert log_noise.std() == pytest.approx(1 / np.sqrt(800), rel=0.3)
 
 
+def test_classes_and_several_outputs_with_known_noise_are_fitted():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, (60, 1))
+    settings = {"steps": 800, "learning_rate": 0.02, "draws": 50}
+    classes = parameter_space(MLP((8,), initial="fan_in"), x, x[:, 0] > 0, likelihood=Categorical(2))
+    assert metrics.accuracy(fit(0, classes, bbb(), **settings).predict(x), x[:, 0] > 0) > 0.9
+    y = np.column_stack([x, -x])
+    outputs = parameter_space(
+        MLP((8,), initial="fan_in"), x, y, likelihood=Gaussian(np.full((60, 2), 0.1)), batch_size=20
+    )
+    assert metrics.rmse(fit(0, outputs, bbb(), **settings).predict(x, noise=0.1), y) < 0.2
+
+
 def test_nonsense_is_refused():
     with pytest.raises(ValueError, match="probability"):
         ScaleMixture(1.5)
     with pytest.raises(TypeError, match="ScaleMixture"):
         bbb(mixture=0.5)
+    with pytest.raises(ValueError, match="initial_log_std"):
+        bbb(initial_log_std=float("nan"))

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fsgmcmc import MLP, Gaussian, GaussianProcess, cyclical, function_space, measurement, rbf
+from fsgmcmc import MLP, Categorical, Gaussian, GaussianProcess, cyclical, function_space, measurement, metrics, rbf
 from fsgmcmc.variational import fbnn, fit
 from fsgmcmc.variational.mean_field import MeanField
 
@@ -15,8 +15,8 @@ Y = np.sin(3 * X) + NOISE * np.random.default_rng(0).standard_normal(8)
 PRIOR = GaussianProcess(rbf(0.5), nugget=1e-2)
 
 
-def posterior(**options):
-    return function_space(MLP((100,)), X, Y, prior=PRIOR, likelihood=Gaussian(NOISE), **options)
+def posterior(noise=NOISE, **options):
+    return function_space(MLP((100,)), X, Y, prior=PRIOR, likelihood=Gaussian(noise), **options)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_a_wide_network_comes_close_to_the_exact_posterior_at_the_data(options):
     samples = fit(
         0,
         posterior(**options),
-        fbnn(draws=60, initial_log_std=-3.0),
+        fbnn(draws_per_step=60, initial_log_std=-3.0),
         steps=2500,
         learning_rate=cyclical(0.02, length=2500),
         draws=1000,
@@ -62,23 +62,65 @@ def test_the_gradient_is_that_of_the_bound_where_q_is_gaussian_in_function_space
         return misfit + kl
 
     exact = jax.grad(bound)(q)
-    method = fbnn(draws=300, spectrum=0.999)
+    method = fbnn(draws_per_step=300, spectrum=0.999)
     keys = jax.random.split(jax.random.key(0), 100)
     estimate = jax.tree.map(lambda leaf: leaf.mean(axis=0), jax.vmap(lambda k: method.objective(k, target, q)[1])(keys))
     np.testing.assert_allclose(estimate.mean, exact.mean, atol=0.1 * float(jnp.abs(exact.mean).max()))
     np.testing.assert_allclose(estimate.log_std, exact.log_std, atol=0.2 * float(jnp.abs(exact.log_std).max()))
 
 
-def test_as_published_the_divergence_weighs_more_in_small_batches():
-    """N/n times as much: with full batches both weightings are one."""
-    full, half = posterior(), posterior(batch_size=4, measurement=measurement.fixed(X))
-    q = fbnn().init(jax.random.key(0), full)
+@pytest.mark.parametrize(("weighting", "batch_size"), [("published", 2), ("bound", None)])
+def test_the_prior_keeps_its_strength_in_small_batches(weighting, batch_size):
+    """A nearly white prior N(0, 1) and noise of 1: the posterior at each datum y = 2 is N(1, ½)."""
+    x = np.arange(8.0)
+    target = function_space(
+        ({"w": jnp.zeros((8, 1))}, lambda params, x: jnp.exp(-10 * (x - jnp.arange(8.0)) ** 2) @ params["w"]),
+        x,
+        np.full(8, 2.0),
+        prior=GaussianProcess(rbf(0.2), nugget=1e-2),
+        likelihood=Gaussian(1.0),
+        batch_size=batch_size,
+        measurement=measurement.fixed(np.array([[50.0]])),
+    )
+    method = fbnn(draws_per_step=50, initial_log_std=-1.0, weighting=weighting)
+    samples = fit(0, target, method, steps=1500, learning_rate=cyclical(0.02, length=1500), draws=500)
+    prediction = samples.predict(x)
+    assert prediction.mean.mean() == pytest.approx(1.0, abs=0.1)
+    assert prediction.epistemic.mean() == pytest.approx(np.sqrt(0.5), abs=0.12)
 
-    def gradient(method, target):
-        return method.objective(jax.random.key(1), target, q)[1].mean
 
-    np.testing.assert_array_equal(gradient(fbnn(), full), gradient(fbnn(weighting="published"), full))
-    assert not np.allclose(gradient(fbnn(), half), gradient(fbnn(weighting="published"), half))
+def test_the_weightings_differ_by_the_factor_of_the_batch():
+    """The gradient is g_misfit + κ g_KL, with κ = N/n = 4 as published and 1 otherwise."""
+    x = np.linspace(-1, 1, 8)
+    target = posterior(batch_size=2, measurement=measurement.fixed(x))
+    q = fbnn().init(jax.random.key(0), target)
+
+    def gradient(method):
+        return np.asarray(method.objective(jax.random.key(1), target, q)[1].mean)
+
+    without_data = posterior(batch_size=2, measurement=measurement.fixed(x), noise=1e6)
+    divergence = np.asarray(fbnn(weighting="bound").objective(jax.random.key(1), without_data, q)[1].mean)
+    np.testing.assert_allclose(
+        gradient(fbnn()) - gradient(fbnn(weighting="bound")),
+        3 * divergence,
+        rtol=1e-2,
+        atol=1e-2 * np.abs(divergence).max(),
+    )
+
+
+def test_classes_with_a_kernel_of_their_own_are_fitted():
+    x = np.linspace(-1, 1, 40)
+    target = function_space(
+        MLP((20,), initial="fan_in"),
+        x,
+        x > 0,
+        prior=GaussianProcess((rbf(0.5), rbf(1.0)), mean=[0.0, 0.5]),
+        likelihood=Categorical(2),
+        batch_size=20,
+        measurement=measurement.subset(x, 10),
+    )
+    samples = fit(0, target, fbnn(draws_per_step=20), steps=300, learning_rate=0.02)
+    assert metrics.accuracy(samples.predict(x), x > 0) > 0.9
 
 
 def test_a_prior_it_cannot_take_is_refused_before_compiling():
@@ -93,6 +135,6 @@ def test_a_prior_it_cannot_take_is_refused_before_compiling():
     with pytest.raises(ValueError, match="weighting"):
         fbnn(weighting="half")
     with pytest.raises(ValueError, match="draws"):
-        fbnn(draws=2)
+        fbnn(draws_per_step=2)
     with pytest.raises(ValueError, match="spectrum"):
-        fbnn(spectrum=0.0)
+        fbnn(spectrum=1.0)

@@ -9,6 +9,7 @@ from fsgmcmc import Gaussian, GaussianProcess, function_space, measurement, rbf
 from fsgmcmc.samplers.schedules import as_schedule
 from fsgmcmc.variational import fit, ifbnn
 from fsgmcmc.variational.base import draw_positions, network_values
+from fsgmcmc.variational.mean_field import MeanField
 from fsgmcmc.variational.training import start, train
 
 X = np.linspace(-1, 1, 6)
@@ -25,9 +26,10 @@ def posterior(points):
 def test_the_bridge_takes_the_mean_and_spread_of_the_prior(points):
     """The prior has mean 1 and standard deviation 2 everywhere; the bridge starts at 0 and 1/√3 a weight."""
     target, method = posterior(points), ifbnn(functions=64)
-    keys = jax.random.split(jax.random.key(0), 1)
-    state = start(keys, target, method)
-    state, _ = train(keys, state, target, method, as_schedule(3e-3, "rate"), jnp.int32(3000))
+    state = start(jax.random.key(0), target, method)
+    state, _ = train(
+        jax.random.split(jax.random.key(1), 1), state, target, method, as_schedule(3e-3, "rate"), jnp.int32(3000)
+    )
     bridge = jax.tree.map(lambda leaf: leaf[0], state.trained.bridge)
     values = network_values(
         target, draw_positions(jax.random.key(1), target, bridge, 4000), jnp.asarray(X[:, None], jnp.float32)
@@ -42,12 +44,20 @@ def test_q_follows_the_data():
 
 
 def test_the_coupling_pulls_the_bridge_to_q():
+    """Its gradient gets c times that of the divergence, and q's stays as it is."""
     target = posterior(measurement.fixed(X))
-    alone, coupled = ifbnn(coupling=0.0), ifbnn(coupling=1.0)
+    alone, coupled = ifbnn(coupling=0.0), ifbnn(coupling=2.0)
     state = alone.init(jax.random.key(0), target)
+    state = state._replace(q=MeanField(state.q.mean + 0.7, state.q.log_std))
     gradients = [method.objective(jax.random.key(1), target, state)[1] for method in (alone, coupled)]
     np.testing.assert_array_equal(gradients[0].q.mean, gradients[1].q.mean)
-    assert not np.allclose(gradients[0].bridge.log_std, gradients[1].bridge.log_std)
+
+    def divergence(bridge):
+        return jnp.sum(state.q.divergence(bridge.mean, jnp.exp(-2 * bridge.log_std)))
+
+    pull = jax.tree.map(lambda with_q, without: with_q - without, gradients[1].bridge, gradients[0].bridge)
+    for found, expected in zip(jax.tree.leaves(pull), jax.tree.leaves(jax.grad(divergence)(state.bridge)), strict=True):
+        np.testing.assert_allclose(found, 2.0 * expected, rtol=1e-3, atol=1e-3)
 
 
 def test_nonsense_is_refused():

@@ -1,16 +1,21 @@
 """`fit`: continues bit for bit, stops at non-finite values, ends in Samples like any other method."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fsgmcmc import MLP, Gaussian, GaussianProcess, Samples, function_space, metrics, parameter_space, rbf
+from fsgmcmc import MLP, Gaussian, GaussianProcess, Samples, cyclical, function_space, metrics, parameter_space, rbf
 from fsgmcmc.variational import DivergedFitError, bbb, fbnn, fit, ifbnn, training
 
 X = np.linspace(-1, 1, 12)
 Y = np.sin(3 * X)
 WEIGHTS = parameter_space(MLP((8,)), X, Y, likelihood=Gaussian(0.2), batch_size=6)
 FUNCTION = function_space(MLP((8,)), X, Y, prior=GaussianProcess(rbf(0.5)), likelihood=Gaussian(0.2))
-METHODS = {"bbb": (WEIGHTS, bbb()), "fbnn": (FUNCTION, fbnn(draws=10)), "ifbnn": (FUNCTION, ifbnn(functions=4))}
+METHODS = {
+    "bbb": (WEIGHTS, bbb()),
+    "fbnn": (FUNCTION, fbnn(draws_per_step=10)),
+    "ifbnn": (FUNCTION, ifbnn(functions=4)),
+}
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -37,13 +42,32 @@ def test_the_checkpoint_of_another_fit_is_refused(tmp_path):
     with pytest.raises(ValueError, match="another run"):
         fit(1, *METHODS["bbb"], steps=10, checkpoint=tmp_path / "fit")
     with pytest.raises(ValueError, match="another run"):
-        fit(0, WEIGHTS, bbb(draws=2), steps=10, checkpoint=tmp_path / "fit")
+        fit(0, WEIGHTS, bbb(draws_per_step=2), steps=10, checkpoint=tmp_path / "fit")
+
+
+def test_a_network_given_by_its_parameters_starts_from_them(tmp_path):
+    """Two networks of one function share their programs, and neither their starts nor their checkpoints."""
+
+    def line(slope):
+        network = ({"w": jnp.full((1, 1), slope)}, apply)
+        return parameter_space(network, X, Y, likelihood=Gaussian(0.2))
+
+    def apply(params, x):
+        return x @ params["w"]
+
+    still = {"steps": 1, "learning_rate": 1e-9, "draws": 1}
+    found = [fit(0, line(slope), bbb(initial_log_std=-20.0), **still).positions.item() for slope in (3.0, 7.0)]
+    np.testing.assert_allclose(found, [3.0, 7.0], atol=1e-4)
+    fit(0, line(3.0), bbb(), checkpoint=tmp_path / "fit", **still)
+    with pytest.raises(ValueError, match="another run"):
+        fit(0, line(7.0), bbb(), checkpoint=tmp_path / "fit", **still)
 
 
 def test_a_fit_that_diverges_stops_early_and_tells_the_remedy():
     with pytest.raises(DivergedFitError, match="try learning_rate=") as caught:
-        fit(0, *METHODS["bbb"], steps=100_000, learning_rate=1e30)
+        fit(0, *METHODS["bbb"], steps=100_000, learning_rate=cyclical(1e30, length=100_000))
     assert caught.value.step <= 500
+    assert "try learning_rate=3.3e+29" in str(caught.value)
 
 
 @pytest.mark.parametrize("name", METHODS)

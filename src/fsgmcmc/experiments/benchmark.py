@@ -140,7 +140,7 @@ def _sampler(name: str, task: str, posterior: Posterior, sampler: Sampler, chain
 def _fitted(name: str, task: str, posterior: Posterior, method: variational.Method) -> Program:
     """The program that `fit` runs, with the method's default settings."""
     keys, rate = _chains.chain_keys(fast_key(jax.random.key(0)), 1), as_schedule(1e-8, "learning_rate")
-    state = start(keys, posterior, method)
+    state = start(keys[0], posterior, method)
 
     def run(steps: int) -> None:
         jax.block_until_ready(train(keys, state, posterior, method, rate, np.int32(steps)))

@@ -130,9 +130,9 @@ def run(
         functions = samples.functions(grid)
         predictions[method] = samples.predict(grid)
         record = _record(method, grid, predictions, metrics.nll(samples.predict(test_x), test_y))
-        cost = {name: samples.info[name] for name in ("iterations", "seconds", "step_size")}
-        cost["microseconds_per_iteration"] = 1e6 * cost["seconds"] / cost["iterations"]
-        records.append(record | _mixing(functions, method) | cost)
+        seconds, iterations = samples.info["seconds"], samples.info["iterations"]
+        cost = {"iterations": iterations, "seconds": seconds, "microseconds_per_iteration": 1e6 * seconds / iterations}
+        records.append(record | _mixing(functions, method) | cost | {"step_size": samples.info.get("step_size")})
     gp_record = _record("gp", grid, predictions, metrics.nll(exact.predict(test_x), test_y))
     nothing = dict.fromkeys(("r_hat", "ess", "microseconds_per_iteration", "step_size"))
     records.append(gp_record | nothing | {"iterations": 0, "seconds": gp_seconds})
@@ -192,10 +192,11 @@ def _runs(
             config.seed, posterior, method, steps=config.fit_steps, learning_rate=rate, progress=progress
         )
 
+    indirect = variational.ifbnn(draws_per_step=config.fit_draws, functions=config.functions)
     return {method: partial(sampled, method) for method in SAMPLERS} | {
-        "fbnn": partial(fitted, functional, variational.fbnn(draws=config.function_draws)),
-        "ifbnn": partial(fitted, functional, variational.ifbnn(draws=config.fit_draws, functions=config.functions)),
-        "bbb": partial(fitted, weights, variational.bbb(draws=config.fit_draws)),
+        "fbnn": partial(fitted, functional, variational.fbnn(draws_per_step=config.function_draws)),
+        "ifbnn": partial(fitted, functional, indirect),
+        "bbb": partial(fitted, weights, variational.bbb(draws_per_step=config.fit_draws)),
     }
 
 

@@ -23,9 +23,10 @@ from fsgmcmc.experiments.uci_problem import (
     seed,
     weighted_posterior,
 )
-from fsgmcmc.measurement import box, subset
+from fsgmcmc.measurement import Measurement, box, subset
 from fsgmcmc.posterior import Posterior
 from fsgmcmc.predictions import GaussianPrediction, RegressionPrediction
+from fsgmcmc.priors import GaussianWeights
 from fsgmcmc.priors.functional import SMALLEST_REDRAWN_NUGGET
 from fsgmcmc.samplers import cyclical, fsghmc, fsgld, sghmc, sgld, step_decay
 from fsgmcmc.samplers.base import Sampler
@@ -36,12 +37,14 @@ from fsgmcmc.warm_up import DivergedWarmUpError, WarmUp
 LARGEST_GP = 2000
 # R-hat needs so many.
 FEWEST_DRAWS = 4
+# Least noise of the functional variational methods, in standard deviations of y.
+LEAST_NOISE = 0.05
 
 
-Method = Callable[[Split, Settings, int], tuple[RegressionPrediction, Samples | None]]
+Runner = Callable[[Split, Settings, int], tuple[RegressionPrediction, Samples | None]]
 
 
-def _sampled(sampler: Callable[..., Sampler], functional: bool) -> Method:
+def _sampled(sampler: Callable[..., Sampler], functional: bool) -> Runner:
     def run(split: Split, settings: Settings, number: int) -> tuple[RegressionPrediction, Samples]:
         target = posterior(split, settings, functional)
         step = None if settings.step_size is None else step_decay(settings.step_size)
@@ -88,16 +91,16 @@ def _map_ensemble(split: Split, settings: Settings, number: int) -> tuple[Regres
     return prediction, None
 
 
-def _fitted(method: Callable[[Fitting], variational.Method], target: Callable[[Split, Settings], Posterior]) -> Method:
+def _fitted(method: Callable[[Fitting], variational.Method], target: Callable[[Split, Settings], Posterior]) -> Runner:
     def run(split: Split, settings: Settings, number: int) -> tuple[RegressionPrediction, None]:
         fitting = settings.fitting
-        rate: Any = fitting.learning_rate
+        decaying = cyclical(fitting.learning_rate, length=fitting.steps)
         samples = variational.fit(
             number,
             target(split, settings),
             method(fitting),
             steps=fitting.steps,
-            learning_rate=cyclical(rate, length=fitting.steps) if fitting.decays else rate,
+            learning_rate=decaying if fitting.decays else fitting.learning_rate,
             draws=fitting.kept,
             progress=False,
         )
@@ -109,35 +112,43 @@ def _fitted(method: Callable[[Fitting], variational.Method], target: Callable[[S
 
 
 def _for_bbb(split: Split, settings: Settings) -> Posterior:
-    return weighted_posterior(split, settings, settings.fitting.batch_size)
+    scale = settings.fitting.weight_scale
+    prior = GaussianWeights(settings.weight_scale) if scale is None else GaussianWeights(scale, "fan_in")
+    return weighted_posterior(split, settings, prior, settings.fitting.batch_size)
 
 
 def _for_fbnn(split: Split, settings: Settings) -> Posterior:
     """Measured at the batch and at random points of the training inputs' box."""
     random = box(split.x.min(axis=0), split.x.max(axis=0), settings.fitting.random_points)
-    return measured_posterior(split, settings, random, settings.fitting.batch_size, SMALLEST_REDRAWN_NUGGET)
+    return _redrawn(split, settings, random)
 
 
 def _for_ifbnn(split: Split, settings: Settings) -> Posterior:
-    points = subset(split.x, settings.fitting.points)
-    return measured_posterior(split, settings, points, settings.fitting.batch_size, SMALLEST_REDRAWN_NUGGET)
+    return _redrawn(split, settings, subset(split.x, settings.fitting.points))
 
 
-# Later methods join here.
-METHODS: dict[str, Method] = {
+def _redrawn(split: Split, settings: Settings, points: Measurement) -> Posterior:
+    """A learned noise stays above that of the Gaussian process, as published: else q interpolates, and it collapses."""
+    batch_size, floor = settings.fitting.batch_size, max(float(split.fit.noise), LEAST_NOISE)
+    return measured_posterior(split, settings, points, batch_size, SMALLEST_REDRAWN_NUGGET, floor)
+
+
+VARIATIONAL = ("bbb", "fbnn", "ifbnn")
+METHODS: dict[str, Runner] = {
     "sgld": _sampled(sgld, functional=False),
     "fsgld": _sampled(fsgld, functional=True),
     "sghmc": _sampled(sghmc, functional=False),
     "fsghmc": _sampled(fsghmc, functional=True),
     "gp": _gaussian_process,
     "map-ensemble": _map_ensemble,
-    "bbb": _fitted(lambda f: variational.bbb(draws=f.draws, initial_log_std=f.initial_log_std), _for_bbb),
+    "bbb": _fitted(lambda f: variational.bbb(draws_per_step=f.draws, initial_log_std=f.initial_log_std), _for_bbb),
     "fbnn": _fitted(
-        lambda f: variational.fbnn(draws=f.function_draws, initial_log_std=f.initial_log_std, weighting=f.weighting),
-        _for_fbnn,
+        lambda f: variational.fbnn(draws_per_step=f.function_draws, initial_log_std=f.initial_log_std), _for_fbnn
     ),
     "ifbnn": _fitted(
-        lambda f: variational.ifbnn(draws=f.draws, initial_log_std=f.initial_log_std, functions=f.functions),
+        lambda f: variational.ifbnn(
+            draws_per_step=f.draws, initial_log_std=f.initial_log_std, functions=f.functions, coupling=f.coupling
+        ),
         _for_ifbnn,
     ),
 }
@@ -147,7 +158,7 @@ def run(dataset: str, split: int, method: str, settings: Settings, data: Path | 
     """One run: its record, with scores missing where it diverged."""
     prepared = prepare(dataset, split, settings, data)
     record: dict[str, Any] = {"dataset": dataset, "method": method, "preset": settings.preset, "split": split}
-    record |= {"kernel": prepared.kernel, "settings": fingerprint(settings)}
+    record |= {"kernel": prepared.kernel, "settings": fingerprint(settings, method)}
     began = time.monotonic()
     try:
         with warnings.catch_warnings(action="ignore", category=UserWarning):
@@ -186,6 +197,9 @@ def _scores(prediction: RegressionPrediction, split: Split, samples: Samples | N
     return scores
 
 
-def fingerprint(settings: Settings) -> str:
-    """What tells records of other settings, or of another version, apart."""
-    return hashlib.sha256(repr((__version__, sorted(asdict(settings).items()))).encode()).hexdigest()[:12]
+def fingerprint(settings: Settings, method: str) -> str:
+    """What tells records of other settings, or of another version, apart; only what the method reads counts."""
+    fields = asdict(settings)
+    if method not in VARIATIONAL:
+        del fields["fitting"]
+    return hashlib.sha256(repr((__version__, sorted(fields.items()))).encode()).hexdigest()[:12]

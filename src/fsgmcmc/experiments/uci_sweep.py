@@ -37,11 +37,18 @@ def plan(
     if not wanted:
         raise ValueError(f"datasets are names joined by commas, not {datasets!r}")
     chosen = names.chosen(methods, uci.METHODS, "method")
-    mark = uci.fingerprint(settings)
+    deaf = [method for method in chosen if method in uci.VARIATIONAL and {"draws", "points"} & changed.keys()]
+    if deaf:
+        raise ValueError(f"--samples and --points are for samplers; {', '.join(deaf)} would not change with them")
     tables = [load_uci(name, data) for name in wanted]
     pairs = [(split, table.name) for table in tables for split in _splits(splits, len(table.splits), table.name)]
     groups = [
-        tuple(sweep.Run(f"{name}-{split}-{method}-{mark}", (name, split, method, settings, data)) for method in chosen)
+        tuple(
+            sweep.Run(
+                f"{name}-{split}-{method}-{uci.fingerprint(settings, method)}", (name, split, method, settings, data)
+            )
+            for method in chosen
+        )
         for split, name in sorted(pairs, key=lambda pair: pair[0])
     ]
     note = f"Preset `{preset}`" + "".join(f", {name} {value}" for name, value in changed.items()) + "."
@@ -59,9 +66,9 @@ def execute(plan: Plan, out: Path, jobs: int) -> list[dict[str, Any]]:
         TimeRemainingColumn,
     )
 
-    runs, mark = out / "runs", uci.fingerprint(plan.settings)
+    runs = out / "runs"
     planned = [run.name for group in plan.groups for run in group]
-    done = {name: record for name, record in _finished(runs, mark).items() if name in set(planned)}
+    done = {name: record for name, record in _finished(runs, plan.settings).items() if name in set(planned)}
     left = [group for group in (tuple(r for r in group if r.name not in done) for group in plan.groups) if group]
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, TimeRemainingColumn()) as bar:
@@ -74,7 +81,7 @@ def execute(plan: Plan, out: Path, jobs: int) -> list[dict[str, Any]]:
 
         if left:
             sweep.execute(left, uci.run, runs, min(jobs, len(left)), finished)
-    return list(_finished(runs, mark).values())
+    return list(_finished(runs, plan.settings).values())
 
 
 def write(records: list[dict[str, Any]], out: Path, note: str) -> None:
@@ -85,8 +92,10 @@ def write(records: list[dict[str, Any]], out: Path, note: str) -> None:
     uci_report.figure(records, out / "uci.png")
 
 
-def _finished(runs: Path, mark: str) -> dict[str, dict[str, Any]]:
-    return sweep.load(runs, lambda record: record.get("settings") == mark)
+def _finished(runs: Path, settings: Settings) -> dict[str, dict[str, Any]]:
+    return sweep.load(
+        runs, lambda record: record.get("settings") == uci.fingerprint(settings, record.get("method", ""))
+    )
 
 
 def _splits(text: str, available: int, dataset: str) -> list[int]:

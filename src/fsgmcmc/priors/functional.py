@@ -19,6 +19,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from fsgmcmc.measurement import FixedSet, Measurement, PoolDraw, SetDraw
 from fsgmcmc.priors.base import Prior
 from fsgmcmc.priors.gaussian_process import GaussianProcess
+from fsgmcmc.random import normal
 
 # A float32 Cholesky factor of a smooth kernel breaks down a little below this relative nugget.
 SMALLEST_REDRAWN_NUGGET = 1e-4
@@ -82,6 +83,13 @@ class BoundPrior(eqx.Module):
     def colour(self, factor: Float[Array, "*c m m"], noise: Float[Array, "m c"]) -> Float[Array, "m c"]:
         """Function values of the prior from independent normals: F = m + R⁻¹ η."""
         return self.process.mean + _per_output(jnp.matmul, factor, noise)
+
+    def with_nugget(
+        self, key: PRNGKeyArray, points: Float[Array, "m inputs"], values: Float[Array, "*draws m c"]
+    ) -> Float[Array, "*draws m c"]:
+        """Function values with the independent noise that the nugget stands for: F + sqrt(δ) ε."""
+        noise = normal(key, values.size).reshape(values.shape)
+        return values + jnp.sqrt(self.process.nugget_variance(points)) * noise
 
 
 class WhitenedPrior(BoundPrior):

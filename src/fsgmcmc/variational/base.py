@@ -8,16 +8,16 @@ w is the posterior's whole vector: the likelihood's own parameters (a learned no
 and a standard deviation for them as well.
 """
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from fsgmcmc import _checks
-from fsgmcmc.posterior import Position, Posterior
+from fsgmcmc.posterior import Batch, Position, Posterior
 from fsgmcmc.random import normal
 from fsgmcmc.variational.mean_field import MeanField
 
@@ -26,19 +26,21 @@ class Method(eqx.Module):
     """The common part of the variational methods.
 
     Attributes:
-        draws: Draws of w in each gradient.
+        draws_per_step: Draws of w in each gradient.
         initial_log_std: log σ at the start, the same for every parameter.
         space: The kind of posterior the method is for, "function" or "parameter".
     """
 
-    draws: int = eqx.field(static=True)
+    draws_per_step: int = eqx.field(static=True)
     initial_log_std: float = eqx.field(static=True)
 
     space: ClassVar[str]
 
-    def __init__(self, draws: int, initial_log_std: float) -> None:
-        self.draws = _checks.count(draws, "draws")
-        self.initial_log_std = float(_checks.finite(initial_log_std, "initial_log_std"))
+    def __init__(self, draws_per_step: int, initial_log_std: float) -> None:
+        self.draws_per_step = _checks.count(draws_per_step, "draws_per_step")
+        if np.ndim(initial_log_std) or not np.isfinite(initial_log_std):
+            raise ValueError(f"initial_log_std must be one finite number, got {initial_log_std!r}")
+        self.initial_log_std = float(initial_log_std)
 
     def check(self, posterior: Posterior) -> None:
         """Refuse a posterior of the wrong kind before anything is compiled."""
@@ -81,24 +83,22 @@ def draw_positions(key: PRNGKeyArray, posterior: Posterior, q: MeanField, count:
     return jax.tree.map(lambda mean, std, noise: mean + std * noise, mean, std, noises)
 
 
-def expected_misfit(key: PRNGKeyArray, posterior: Posterior, draws: Position) -> Float[Array, ""]:
-    """The mean over draws of −(N/n) Σ log p(y_i | f(x_i; w)) − log p(own), one minibatch for all."""
-    return jnp.mean(_over_draws(lambda position: posterior.misfit(key, position), draws))
+def expected_misfit(
+    posterior: Posterior, batch: Batch, values: Float[Array, "draws n outputs"], draws: Position
+) -> Float[Array, ""]:
+    """The mean over draws of −(N/n) Σ log p(y_i | f_i) − log p(own), with the values of each draw at the batch."""
+    return jnp.mean(jax.vmap(lambda f, own: posterior.misfit(batch, f, own))(values, draws.likelihood))
 
 
 def network_values(
     posterior: Posterior, draws: Position, x: Float[Array, "n *features"]
 ) -> Float[Array, "draws n outputs"]:
     """f(x; w) for every draw."""
-    return _over_draws(lambda position: posterior.network.apply(position.network, x), draws)
-
-
-def _over_draws(function: Callable[[Position], Array], draws: Position) -> Float[Array, "draws *value"]:
-    if len(jax.tree.leaves(draws)[0]) == 1:  # batched matrix products of one are slow
-        return function(jax.tree.map(lambda leaf: leaf[0], draws))[None]
-    return jax.vmap(function)(draws)
+    if len(jax.tree.leaves(draws.network)[0]) == 1:  # batched matrix products of one are slow
+        return posterior.network.apply(jax.tree.map(lambda leaf: leaf[0], draws.network), x)[None]
+    return jax.vmap(lambda params: posterior.network.apply(params, x))(draws.network)
 
 
 def own_entropy(posterior: Posterior, q: MeanField) -> Float[Array, ""]:
     """The entropy of q in the likelihood's own parameters."""
-    return jnp.sum(jnp.where(posterior.network_mask() == 0, q.entropy(), 0.0))
+    return jnp.sum(jnp.where(posterior.network_mask(), 0.0, q.entropy()))

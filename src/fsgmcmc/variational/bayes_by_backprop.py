@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from fsgmcmc import _checks
 from fsgmcmc.posterior import Position, Posterior
-from fsgmcmc.variational.base import Method, draw_positions, expected_misfit, own_entropy
+from fsgmcmc.variational.base import Method, draw_positions, expected_misfit, network_values, own_entropy
 from fsgmcmc.variational.mean_field import MeanField
 
 
@@ -53,8 +53,8 @@ class BayesByBackprop(Method):
 
     space: ClassVar[str] = "parameter"
 
-    def __init__(self, draws: int, initial_log_std: float, mixture: ScaleMixture | None) -> None:
-        super().__init__(draws, initial_log_std)
+    def __init__(self, draws_per_step: int, initial_log_std: float, mixture: ScaleMixture | None) -> None:
+        super().__init__(draws_per_step, initial_log_std)
         if not isinstance(mixture, ScaleMixture | None):
             raise TypeError(f"mixture must be a ScaleMixture or None, not {mixture!r}")
         self.mixture = mixture
@@ -64,17 +64,18 @@ class BayesByBackprop(Method):
     ) -> tuple[Float[Array, ""], MeanField]:
         """−ELBO and its gradient."""
         batch_key, draw_key = jax.random.split(key)
+        batch = posterior.batch(batch_key)
 
         def loss(q: MeanField) -> Float[Array, ""]:
-            draws = draw_positions(draw_key, posterior, q, self.draws)
-            divergence = jnp.sum(self._divergence(posterior, q, draws))
-            return expected_misfit(batch_key, posterior, draws) + divergence - own_entropy(posterior, q)
+            draws = draw_positions(draw_key, posterior, q, self.draws_per_step)
+            misfit = expected_misfit(posterior, batch, network_values(posterior, draws, batch.x), draws)
+            return misfit + jnp.sum(self._divergence(posterior, q, draws)) - own_entropy(posterior, q)
 
         return jax.value_and_grad(loss)(trained)
 
     def _divergence(self, posterior: Posterior, q: MeanField, draws: Position) -> Float[Array, " k"]:
         """KL[q ‖ p] of every weight, zero for the likelihood's own parameters."""
-        of_network = posterior.network_mask() == 1
+        of_network = posterior.network_mask()
         if self.mixture is None:
             return jnp.where(of_network, q.divergence(0.0, jnp.where(of_network, posterior.precision, 1.0)), 0.0)
         w = jax.vmap(posterior.ravel.ravel)(draws)
@@ -82,16 +83,18 @@ class BayesByBackprop(Method):
         return jnp.where(of_network, sampled, 0.0)
 
 
-def bbb(*, draws: int = 1, initial_log_std: float = -5.0, mixture: ScaleMixture | None = None) -> BayesByBackprop:
+def bbb(
+    *, draws_per_step: int = 1, initial_log_std: float = -5.0, mixture: ScaleMixture | None = None
+) -> BayesByBackprop:
     """Bayes by Backprop, for posteriors of `parameter_space`.
 
     Args:
-        draws: Draws of w in each gradient.
+        draws_per_step: Draws of w in each gradient.
         initial_log_std: log σ at the start.
         mixture: A scale mixture that takes the place of the posterior's Gaussian prior on the weights.
 
     Example:
-        >>> bbb(draws=4).draws
+        >>> bbb(draws_per_step=4).draws_per_step
         4
     """
-    return BayesByBackprop(draws, initial_log_std, mixture)
+    return BayesByBackprop(draws_per_step, initial_log_std, mixture)

@@ -7,11 +7,12 @@ q(F̃) is known by draws only, and so is the gradient of its entropy:
 
     ∇_φ KL = E_q[ (∇_F log q(F̃) − ∇_F log p(F̃))ᵀ ∂F̃/∂φ ],    ∇_F log q by the spectral Stein estimator
 
-γ² is the nugget of the prior. κ = 1 is the bound; κ = N/n is as published, where the mean log-likelihood of a batch
-of n stands beside KL / n.
+γ² is the nugget of the prior. κ = N/n is as published, where the mean log-likelihood of a batch of n stands beside
+KL / n: the divergence at a part of the inputs stands for that at all of them. κ = 1 is right where X holds every
+training input at each step; otherwise the prior counts for as little as n/N of itself. With full batches both are one.
 """
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -22,8 +23,14 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from fsgmcmc import _checks
 from fsgmcmc.posterior import Posterior
 from fsgmcmc.priors.functional import SMALLEST_REDRAWN_NUGGET
-from fsgmcmc.random import normal
-from fsgmcmc.variational.base import Method, draw_positions, network_values, own_entropy, single_functional
+from fsgmcmc.variational.base import (
+    Method,
+    draw_positions,
+    expected_misfit,
+    network_values,
+    own_entropy,
+    single_functional,
+)
 from fsgmcmc.variational.mean_field import MeanField
 from fsgmcmc.variational.stein import stein_score
 
@@ -39,12 +46,12 @@ class FBNN(Method):
 
     space: ClassVar[str] = "function"
 
-    def __init__(self, draws: int, initial_log_std: float, weighting: str, spectrum: float) -> None:
-        super().__init__(_checks.count(draws, "draws", least=FEWEST_DRAWS), initial_log_std)
+    def __init__(self, draws_per_step: int, initial_log_std: float, weighting: str, spectrum: float) -> None:
+        super().__init__(_checks.count(draws_per_step, "draws_per_step", least=FEWEST_DRAWS), initial_log_std)
         if weighting not in WEIGHTINGS:
             raise ValueError(f"unknown weighting {weighting!r}; choose from {', '.join(WEIGHTINGS)}")
-        if not 0 < spectrum <= 1:
-            raise ValueError(f"spectrum is a share above 0 and at most 1, got {spectrum}")
+        if not 0 < spectrum < 1:
+            raise ValueError(f"spectrum is a share between 0 and 1, got {spectrum}")
         self.weighting, self.spectrum = weighting, float(spectrum)
 
     def check(self, posterior: Posterior) -> None:
@@ -62,14 +69,11 @@ class FBNN(Method):
     ) -> tuple[Float[Array, ""], MeanField]:
         """The expected misfit, which can be known, and the gradient of −ELBO."""
         batch_key, point_key, draw_key, noise_key = jax.random.split(key, 4)
-        x, y, likelihood = posterior.batch(batch_key)
+        batch = posterior.batch(batch_key)
         prior = single_functional(posterior)
         drawn, factor = prior.draw(point_key)
-        points = x if posterior.shares_points else jnp.concatenate([x, drawn])
-        scale = len(posterior.x) / len(x)
-
-        def draw_misfit(values: Float[Array, "n c"], own: Any) -> Float[Array, ""]:
-            return -scale * jnp.sum(likelihood.log_prob(own, values, y)) - likelihood.log_prior(own)
+        points = batch.x if posterior.shares_points else jnp.concatenate([batch.x, drawn])
+        weight = len(posterior.x) / len(batch.x) if self.weighting == "published" else 1.0
 
         def prior_score(values: Float[Array, "m c"]) -> Float[Array, "m c"]:
             if posterior.shares_points:
@@ -77,36 +81,40 @@ class FBNN(Method):
             return prior.process.score(points, values)
 
         def loss(q: MeanField) -> tuple[Float[Array, ""], Float[Array, ""]]:
-            draws = draw_positions(draw_key, posterior, q, self.draws)
+            draws = draw_positions(draw_key, posterior, q, self.draws_per_step)
             values = network_values(posterior, draws, points)
-            misfit = jnp.mean(jax.vmap(draw_misfit)(values[:, : len(x)], draws.likelihood))
-            noise = normal(noise_key, values.size).reshape(values.shape)
-            noisy = values + jnp.sqrt(prior.process.nugget_variance(points)) * noise
+            misfit = expected_misfit(posterior, batch, values[:, : len(batch.x)], draws)
+            noisy = prior.with_nugget(noise_key, points, values)
             held = jax.lax.stop_gradient(noisy)
-            score = stein_score(held.reshape(self.draws, -1), spectrum=self.spectrum).reshape(held.shape)
+            score = stein_score(held.reshape(len(held), -1), spectrum=self.spectrum).reshape(held.shape)
             slope = score - jax.vmap(prior_score)(held)
-            divergence = jnp.sum(slope * noisy) / self.draws
-            weight = scale if self.weighting == "published" else 1.0
+            divergence = jnp.sum(slope * noisy) / len(held)
             return misfit + weight * divergence - own_entropy(posterior, q), misfit
 
         (_, misfit), gradient = jax.value_and_grad(loss, has_aux=True)(trained)
         return misfit, gradient
 
 
-def fbnn(*, draws: int = 100, initial_log_std: float = -5.0, weighting: str = "bound", spectrum: float = 0.99) -> FBNN:
-    """FBNN, for posteriors of `function_space` with one functional prior; their weak weight prior is not used.
+def fbnn(
+    *,
+    draws_per_step: int = 100,
+    initial_log_std: float = -5.0,
+    weighting: str = "published",
+    spectrum: float = 0.99,
+) -> FBNN:
+    """FBNN, for posteriors of `function_space` with one functional prior; weight priors are not used.
 
     The divergence is at the minibatch together with the measurement points. Where the posterior measures exactly its
     training inputs with full batches, these are all.
 
     Args:
-        draws: Function draws in each gradient, from which the score of q is estimated.
+        draws_per_step: Function draws in each gradient, from which the score of q is estimated.
         initial_log_std: log σ at the start.
-        weighting: `"bound"` weighs the divergence as the evidence lower bound does; `"published"` N/n times as much.
+        weighting: κ: `"published"` is N/n for a batch of n, `"bound"` is 1, for points that hold all training inputs.
         spectrum: Share of the spectrum that the Stein estimator uses.
 
     Example:
-        >>> fbnn(draws=50).draws
+        >>> fbnn(draws_per_step=50).draws_per_step
         50
     """
-    return FBNN(draws, initial_log_std, weighting, spectrum)
+    return FBNN(draws_per_step, initial_log_std, weighting, spectrum)

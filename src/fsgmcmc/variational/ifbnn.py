@@ -4,12 +4,12 @@ The idea is that of Wu et al. (2023), whose text was not at hand; what is implem
 p_b(w) = N(μ_b, diag σ_b²) stands between the Gaussian process and the weights. Three things are trained together:
 
     q       min  E_q[ −(N/n) Σ log p(y_i | f(x_i; w)) ] + KL[q(w) ‖ p_b(w)],   closed, both being Gaussian
-    bridge  min  W₁( f(X_M; w) with w ~ p_b,  the Gaussian process at X_M ) + c KL[q(w) ‖ p_b(w)]
+    bridge  min  W₁( f(X_M; w) + γ ε with w ~ p_b,  the Gaussian process at X_M ) + c KL[q(w) ‖ p_b(w)]
     critic  max  the dual form of W₁, with a penalty on its slope
 
-With c = 0 the bridge follows the Gaussian process alone and is a prior; with c > 0 it also follows the data through q.
-Where the measurement points are redrawn the critic sees them too: the distance is then the mean over sets of points
-of the distance at each set.
+γ² is the nugget, which the covariance of the Gaussian process has too. With c = 0 the bridge follows the Gaussian
+process alone and is a prior; with c > 0 it also follows the data through q. Where the measurement points are redrawn
+the critic sees them too: the distance is then the mean over sets of points of the distance at each set.
 """
 
 import math
@@ -52,8 +52,8 @@ class IFBNN(Method):
 
     space: ClassVar[str] = "function"
 
-    def __init__(self, draws: int, initial_log_std: float, functions: int, coupling: float) -> None:
-        super().__init__(draws, initial_log_std)
+    def __init__(self, draws_per_step: int, initial_log_std: float, functions: int, coupling: float) -> None:
+        super().__init__(draws_per_step, initial_log_std)
         if not 0 <= coupling < float("inf"):
             raise ValueError(f"coupling must be zero or a positive number, got {coupling}")
         self.functions, self.coupling = _checks.count(functions, "functions", least=2), float(coupling)
@@ -66,6 +66,7 @@ class IFBNN(Method):
     def init(self, key: PRNGKeyArray, posterior: Posterior) -> Trained:
         """q around a start of the network, the bridge as wide as such starts, a fresh critic."""
         q_key, critic_key = jax.random.split(key)
+        prior = single_functional(posterior)
         q = super().init(q_key, posterior)
         params = posterior.position(q.mean).network
         spread = jax.tree.map(
@@ -73,10 +74,11 @@ class IFBNN(Method):
             params,
             posterior.network.variance(params),
         )
-        own = posterior.likelihood.init()
+        own = jax.tree.map(jnp.zeros_like, posterior.likelihood.init())
         bridge = MeanField(jnp.zeros_like(q.mean), posterior.ravel.ravel(Position(spread, own)))
-        points, _ = single_functional(posterior).draw(critic_key)
-        inputs = len(points) * posterior.likelihood.outputs(posterior.y) + _context(posterior, points).size
+        points = jax.eval_shape(lambda: prior.draw(critic_key)[0])
+        context = 0 if isinstance(prior, FixedPrior) else points.size
+        inputs = len(points) * posterior.likelihood.outputs(posterior.y) + context
         return Trained(q, bridge, critic_init(critic_key, inputs))
 
     def approximation(self, trained: Trained) -> MeanField:
@@ -85,11 +87,12 @@ class IFBNN(Method):
 
     def objective(self, key: PRNGKeyArray, posterior: Posterior, trained: Trained) -> tuple[Float[Array, ""], Trained]:
         """−ELBO against the bridge, and the gradients of all three."""
-        batch_key, point_key, draw_key, bridge_key, process_key, place_key = jax.random.split(key, 6)
+        batch_key, point_key, draw_key, bridge_key, process_key, nugget_key, place_key = jax.random.split(key, 7)
         prior = single_functional(posterior)
         points, factor = prior.draw(point_key)
-        context = _context(posterior, points)
-        of_network = posterior.network_mask() == 1
+        batch, of_network = posterior.batch(batch_key), posterior.network_mask()
+        # What the critic must know besides function values: the points, unless they are always the same.
+        context = jnp.zeros(0) if isinstance(prior, FixedPrior) else points.ravel()
         count, outputs = self.functions, posterior.likelihood.outputs(posterior.y)
         noise = normal(process_key, count * len(points) * outputs).reshape(count, len(points), outputs)
         target = jax.vmap(lambda noise: prior.colour(factor, noise))(noise).reshape(count, -1)
@@ -99,12 +102,13 @@ class IFBNN(Method):
             return jnp.sum(jnp.where(of_network, each, 0.0))
 
         def bound(q: MeanField) -> Float[Array, ""]:
-            misfit = expected_misfit(batch_key, posterior, draw_positions(draw_key, posterior, q, self.draws))
+            draws = draw_positions(draw_key, posterior, q, self.draws_per_step)
+            misfit = expected_misfit(posterior, batch, network_values(posterior, draws, batch.x), draws)
             return misfit + divergence(q, trained.bridge) - own_entropy(posterior, q)
 
         def mismatch(bridge: MeanField) -> tuple[Float[Array, ""], Float[Array, "functions d"]]:
             draws = draw_positions(bridge_key, posterior, bridge, count)
-            values = network_values(posterior, draws, points).reshape(count, -1)
+            values = prior.with_nugget(nugget_key, points, network_values(posterior, draws, points)).reshape(count, -1)
             distance = gap(trained.critic, values, target, context)
             return distance + self.coupling * divergence(trained.q, bridge), values
 
@@ -116,18 +120,13 @@ class IFBNN(Method):
         return loss, Trained(q_gradient, bridge_gradient, critic_gradient)
 
 
-def _context(posterior: Posterior, points: Float[Array, "m inputs"]) -> Float[Array, " e"]:
-    """What the critic must know besides function values: the points, unless they are always the same."""
-    if isinstance(single_functional(posterior), FixedPrior):
-        return jnp.zeros(0)
-    return points.ravel()
-
-
-def ifbnn(*, draws: int = 1, initial_log_std: float = -5.0, functions: int = 16, coupling: float = 0.0) -> IFBNN:
-    """IFBNN, for posteriors of `function_space` with one functional prior; their weak weight prior is not used.
+def ifbnn(
+    *, draws_per_step: int = 1, initial_log_std: float = -5.0, functions: int = 16, coupling: float = 0.0
+) -> IFBNN:
+    """IFBNN, for posteriors of `function_space` with one functional prior; weight priors are not used.
 
     Args:
-        draws: Draws of w for the likelihood in each gradient.
+        draws_per_step: Draws of w for the likelihood in each gradient.
         initial_log_std: log σ of q at the start.
         functions: Functions of the bridge and of the Gaussian process that the critic compares in each gradient.
         coupling: c, how much the bridge follows q besides the Gaussian process.
@@ -136,4 +135,4 @@ def ifbnn(*, draws: int = 1, initial_log_std: float = -5.0, functions: int = 16,
         >>> ifbnn(functions=32).functions
         32
     """
-    return IFBNN(draws, initial_log_std, functions, coupling)
+    return IFBNN(draws_per_step, initial_log_std, functions, coupling)

@@ -2,19 +2,16 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
-
-from fsgmcmc.random import normal
+from jaxtyping import Array, Float
 
 
 class MeanField(eqx.Module):
     """Independent normals over the vector w.
 
     Example:
-        >>> import jax
         >>> q = MeanField(jnp.zeros(3), jnp.zeros(3))
-        >>> q.draw(jax.random.key(0), 5).shape
-        (5, 3)
+        >>> q.divergence(0.0, jnp.ones(3)).sum().item()
+        0.0
     """
 
     mean: Float[Array, " k"]
@@ -24,11 +21,6 @@ class MeanField(eqx.Module):
     def std(self) -> Float[Array, " k"]:
         """σ."""
         return jnp.exp(self.log_std)
-
-    def draw(self, key: PRNGKeyArray, count: int) -> Float[Array, "count k"]:
-        """w = μ + σ ε with ε ~ N(0, I), which gradients in μ and σ pass through."""
-        noise = normal(key, count * self.mean.size).reshape(count, -1)
-        return self.mean + self.std * noise
 
     def log_prob(self, w: Float[Array, "*draws k"]) -> Float[Array, "*draws k"]:
         """log q of every component."""

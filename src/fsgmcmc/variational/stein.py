@@ -11,11 +11,12 @@ hold a given share of the spectrum.
 """
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 # A width below this belongs to a dimension in which all draws agree.
 SMALLEST_WIDTH = 1e-6
-# Pairs of draws whose distances are sorted for a median: all pairs of a hundred draws take longer than the network.
+# Pairs of few draws whose distances are sorted for a median; all pairs of a hundred take longer than the network.
 PAIRS = 128
 
 
@@ -44,7 +45,8 @@ def stein_score(
     """
     count = len(draws)
     widths = median_widths(draws) if widths is None else widths
-    scaled = draws / widths
+    centre = jnp.mean(draws, axis=0)  # far from zero, differences would lose their digits
+    scaled = (draws - centre) / widths
     kernel = _rbf(scaled, scaled)
     values, vectors = jnp.linalg.eigh(kernel + jitter * jnp.eye(count, dtype=kernel.dtype))
     # Ascending order: an eigenpair is used unless those above it hold the share already.
@@ -52,18 +54,22 @@ def stein_score(
     inverse = jnp.where(above < spectrum * jnp.sum(values), 1 / jnp.maximum(values, jitter), 0.0)
     # Σ_s ∂k(x_s, x_t)/∂x_s for every t, in closed form.
     slopes = -(kernel @ scaled - jnp.sum(kernel, axis=1)[:, None] * scaled) / widths
-    # √S/λ_j ψ-factors on both sides, and the mean over S draws.
+    # At the draws ψ_j is √S u_j, and β_j = −√S/λ_j u_jᵀ (slopes / S).
     weights = -vectors @ (inverse[:, None] * (vectors.T @ slopes))
     if at is None:
         return weights
-    return _rbf(at / widths, scaled) @ (vectors @ (inverse[:, None] * (vectors.T @ weights)))
+    return _rbf((at - centre) / widths, scaled) @ (vectors @ (inverse[:, None] * (vectors.T @ weights)))
 
 
 def median_widths(draws: Float[Array, "S d"]) -> Float[Array, " d"]:
-    """√d times the median distance of two draws in each dimension, over about 128 pairs; 1 where all agree."""
+    """√d times the median distance of two draws in each dimension; 1 where all agree.
+
+    Pairs are of random draws, as many as there are draws, and more of fewer than 64.
+    """
     count, dimensions = draws.shape
+    order = np.random.default_rng(0).permutation(count)
     lags = range(1, 1 + max(1, min((count - 1) // 2, PAIRS // count)))
-    distances = jnp.concatenate([jnp.abs(draws - jnp.roll(draws, lag, axis=0)) for lag in lags])
+    distances = jnp.concatenate([jnp.abs(draws[order] - draws[np.roll(order, lag)]) for lag in lags])
     widths = jnp.sqrt(dimensions) * jnp.median(distances, axis=0)
     return jnp.where(widths < SMALLEST_WIDTH, 1.0, widths)
 

@@ -24,7 +24,7 @@ from fsgmcmc.posterior import Posterior
 from fsgmcmc.samplers.schedules import Schedule, as_schedule
 from fsgmcmc.samples import Samples
 from fsgmcmc.sampling import generator_key
-from fsgmcmc.variational.base import Method
+from fsgmcmc.variational.base import Method, draw_positions
 
 # Points of the learning curve: each is the mean loss of as many steps, which are one call of the program.
 CURVE = 200
@@ -38,11 +38,11 @@ class DivergedFitError(RuntimeError):
         learning_rate: The learning rate there.
     """
 
-    def __init__(self, step: int, learning_rate: float) -> None:
+    def __init__(self, step: int, learning_rate: float, initial_rate: float) -> None:
         self.step, self.learning_rate = step, learning_rate
         super().__init__(
             f"the fit turned non-finite by step {step} with learning rate {learning_rate:.3g}; "
-            f"try learning_rate={learning_rate / 3:.2g}"
+            f"try learning_rate={initial_rate / 3:.2g}, or a larger nugget if the prior is functional"
         )
 
 
@@ -101,8 +101,8 @@ def fit(
 
     Returns:
         Samples whose `energy` is Ũ at each draw and whose `info` holds the learning curve: `loss`, the mean loss of
-        each stretch of steps, and `loss_steps`, where the stretches end. Losses are −ELBO, but for `fbnn`, whose
-        divergence has a known gradient and no known value: there it is the expected misfit alone.
+        each stretch of steps, and `loss_steps`, where the stretches end. Losses are −ELBO up to a constant, but for
+        `fbnn`, whose divergence has a known gradient and no known value: there it is the expected misfit alone.
 
     Example:
         >>> from fsgmcmc import MLP, Gaussian, parameter_space
@@ -122,26 +122,25 @@ def fit(
     schedule = as_schedule(learning_rate, "learning_rate")
     if schedule.initial is None:
         raise ValueError("learning_rate must be a number or a schedule with a start")
-    init_key, run_key, draw_key = jax.random.split(generator_key(_checks.as_key(key), generator), 3)
-    settings = {"steps": steps, "curve": CURVE}
-    mark = fingerprint((init_key, posterior, method, schedule), settings)
+    init_key, run_key, draw_key, energy_key = jax.random.split(generator_key(_checks.as_key(key), generator), 4)
+    first = start(init_key, posterior, method)
+    mark = fingerprint((first, run_key, posterior, method, schedule), {"steps": steps, "curve": CURVE})
     store = Checkpoint(checkpoint, checkpoint_seconds, mark)
     with Progress(progress, steps) as bar:
         found = store.read()
         if found is None:
-            run = Fit(start(init_key[None], posterior, method))
+            run = Fit(first)
         else:
-            form = jax.eval_shape(lambda: start(init_key[None], posterior, method))
-            run = Fit(restored_tree("state", found[0], form), found[1]["seconds"], found[1]["curve"])
+            run = Fit(restored_tree("state", found[0], first), found[1]["seconds"], found[1]["curve"])
         try:
             _advance(run, run_key[None], posterior, method, schedule, steps, store, bar)
         finally:
             store.write(run.contents, now=True)
     q = method.approximation(jax.tree.map(lambda leaf: leaf[0], run.state.trained))
-    positions = q.draw(draw_key, draws)
-    energy = np.asarray(_energies(draw_key, posterior, positions))
+    positions = jax.vmap(posterior.ravel.ravel)(draw_positions(draw_key, posterior, q, draws))
+    energy = np.asarray(_energies(energy_key, posterior, positions))
     info = {"method": type(method).__name__, "iterations": run.steps, "seconds": run.seconds}
-    info |= {"loss": run.curve, "loss_steps": _ends(steps), "step_size": float(schedule(0))}
+    info |= {"loss": run.curve, "loss_steps": _ends(steps), "learning_rate": float(schedule(0))}
     return Samples.of_posterior(posterior, np.asarray(positions)[None], energy[None], None, info)
 
 
@@ -169,23 +168,22 @@ def _advance(
         state, loss = jax.block_until_ready(train(keys, run.state, posterior, method, schedule, jnp.int32(count)))
         elapsed = time.monotonic() - began
         if not (np.isfinite(np.asarray(loss)).all() and bool(_finite(state.trained))):
-            raise DivergedFitError(end, float(schedule(end)))
-        run.state, run.seconds = state, run.seconds + elapsed
-        run.curve.append(float(loss[0]) / count)
+            raise DivergedFitError(end, float(schedule(end - 1)), float(schedule(0)))
+        run.state, run.seconds, run.curve = state, run.seconds + elapsed, [*run.curve, float(loss[0]) / count]
         bar.show("training", end, f"loss {run.curve[-1]:,.4g}, {count / elapsed:,.0f} steps/s")
         store.write(run.contents)
 
 
-@eqx.filter_jit
-def start(keys: Key[Array, " one"], posterior: Posterior, method: Method) -> State:
-    """The state before the first step; the leading axis of one is that of `jit_loop`."""
+def start(key: PRNGKeyArray, posterior: Posterior, method: Method) -> State:
+    """The state before the first step; the leading axis of one is that of `jit_loop`.
+
+    It is not compiled: networks that differ only in where they start share their programs.
+    """
     import optax
 
-    def one(key: PRNGKeyArray) -> State:
-        trained = method.init(key, posterior)
-        return State(trained, optax.scale_by_adam().init(trained), jnp.int32(0))
-
-    return jax.vmap(one)(keys)
+    trained = method.init(key, posterior)
+    state = State(trained, optax.scale_by_adam().init(trained), jnp.int32(0))
+    return jax.tree.map(lambda leaf: leaf[None], state)
 
 
 @jit_loop
@@ -204,7 +202,7 @@ def train(
         update, moments = adam.update(gradient, moments)
         rate = schedule(t)
         trained = jax.tree.map(lambda leaf, change: leaf - rate * change, trained, update)
-        return State(trained, moments, t + 1), total + loss
+        return State(trained, moments, t + 1), total + loss.astype(total.dtype)
 
     state, total = jax.lax.fori_loop(0, count, step, (state, jnp.float32(0)))
     return jax.tree.map(lambda leaf: leaf[None], state), total[None]

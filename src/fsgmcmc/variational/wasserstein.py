@@ -76,6 +76,11 @@ def _train(key: PRNGKeyArray, a: Draw, b: Draw, steps: int, batch: int, learning
     import optax
 
     init_key, step_key, judge_key = jax.random.split(key, 3)
+    sizes = [jax.eval_shape(lambda law=law: law(init_key, 2)).shape for law in (a, b)]
+    if sizes[0] != sizes[1] or len(sizes[0]) != 2:
+        raise ValueError(
+            f"both laws must give draws of one shape (n, d), for n = 2 they give {sizes[0]} and {sizes[1]}"
+        )
     adam = optax.adam(optax.cosine_decay_schedule(learning_rate, steps))
     context = jnp.zeros(0)
 
@@ -90,6 +95,6 @@ def _train(key: PRNGKeyArray, a: Draw, b: Draw, steps: int, batch: int, learning
         update, state = adam.update(gradient, state)
         return optax.apply_updates(critic, update), state
 
-    critic = critic_init(init_key, pair(init_key, 1)[0].shape[1])
+    critic = critic_init(init_key, sizes[0][1])
     critic, _ = jax.lax.fori_loop(0, steps, step, (critic, adam.init(critic)))
     return gap(critic, *pair(judge_key, 16 * batch), context)
