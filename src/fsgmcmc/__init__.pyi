@@ -7,6 +7,7 @@ from . import (
     metrics as metrics,
     variational as variational,
 )
+from .convolutional import LeNet as LeNet, ResNet as ResNet
 from .diagnostics import diagnose as diagnose
 from .gp_momentum import functional_momentum as functional_momentum
 from .likelihoods import Categorical as Categorical, Gaussian as Gaussian
@@ -24,6 +25,7 @@ from .priors import (
     matern52 as matern52,
     periodic as periodic,
     pretrain as pretrain,
+    pretrain_classes as pretrain_classes,
     rbf as rbf,
     select_kernel as select_kernel,
     weak_weights as weak_weights,

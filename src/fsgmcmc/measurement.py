@@ -32,7 +32,7 @@ class FixedSet(eqx.Module):
 
     points: np.ndarray
 
-    def draw(self, key: PRNGKeyArray) -> Float[Array, "m inputs"]:
+    def draw(self, key: PRNGKeyArray) -> Float[Array, "m *features"]:
         """All points, whatever the key."""
         del key
         return jnp.asarray(self.points)
@@ -48,7 +48,7 @@ class PoolDraw(eqx.Module):
         """Which points of the pool this key draws."""
         return draw_rows(key, len(self.pool), self.size)
 
-    def draw(self, key: PRNGKeyArray) -> Float[Array, "m inputs"]:
+    def draw(self, key: PRNGKeyArray) -> Float[Array, "m *features"]:
         """The drawn points."""
         return jnp.asarray(self.pool)[self.indices(key)]
 
@@ -62,7 +62,7 @@ class SetDraw(eqx.Module):
         """Which set this key draws."""
         return jax.random.randint(key, (), 0, len(self.sets))
 
-    def draw(self, key: PRNGKeyArray) -> Float[Array, "m inputs"]:
+    def draw(self, key: PRNGKeyArray) -> Float[Array, "m *features"]:
         """The points of the drawn set."""
         return jnp.asarray(self.sets)[self.index(key)]
 
@@ -74,7 +74,7 @@ class Box(eqx.Module):
     high: np.ndarray
     size: int = eqx.field(static=True)
 
-    def draw(self, key: PRNGKeyArray) -> Float[Array, "m inputs"]:
+    def draw(self, key: PRNGKeyArray) -> Float[Array, "m *features"]:
         """New points."""
         return jax.random.uniform(key, (self.size, len(self.low)), minval=self.low, maxval=self.high)
 
@@ -84,7 +84,7 @@ class Fresh(eqx.Module):
 
     function: Callable[[PRNGKeyArray], Array] = eqx.field(static=True)
 
-    def draw(self, key: PRNGKeyArray) -> Float[Array, "m inputs"]:
+    def draw(self, key: PRNGKeyArray) -> Float[Array, "m *features"]:
         """The function's points."""
         return self.function(key)
 
@@ -94,7 +94,7 @@ class Union(eqx.Module):
 
     parts: "tuple[Measurement, ...]"
 
-    def draw(self, key: PRNGKeyArray) -> Float[Array, "m inputs"]:
+    def draw(self, key: PRNGKeyArray) -> Float[Array, "m *features"]:
         """The points of all parts."""
         keys = jax.random.split(key, len(self.parts))
         return jnp.concatenate([part.draw(part_key) for part, part_key in zip(self.parts, keys, strict=True)])

@@ -44,7 +44,7 @@ class Network(Protocol):
     def init(self, key: PRNGKeyArray, inputs: int, outputs: int) -> Params:
         """Parameters to start a chain from."""
 
-    def apply(self, params: Params, x: Float[Array, "batch inputs"]) -> Float[Array, "batch outputs"]:
+    def apply(self, params: Params, x: Float[Array, "batch *features"]) -> Float[Array, "batch outputs"]:
         """The function the parameters stand for, at every row of `x`."""
 
     def fan_in(self, params: Params) -> Params:
@@ -142,7 +142,7 @@ class Fixed:
         del key, inputs, outputs
         return self.params
 
-    def apply(self, params: Params, x: Float[Array, "batch inputs"]) -> Float[Array, "batch outputs"]:
+    def apply(self, params: Params, x: Float[Array, "batch *features"]) -> Float[Array, "batch outputs"]:
         """The given function, with a trailing output axis added when it has none."""
         values = self.function(params, x)
         return values[:, None] if values.ndim == 1 else values

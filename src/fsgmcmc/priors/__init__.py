@@ -1,5 +1,6 @@
 """Priors: on the function a network computes, and on its weights."""
 
+from fsgmcmc.priors.dirichlet import PretrainedClasses, dirichlet_targets, pretrain_classes
 from fsgmcmc.priors.functional import Functional
 from fsgmcmc.priors.gaussian_process import GaussianProcess
 from fsgmcmc.priors.kernels import kernel_by_name, linear, matern12, matern32, matern52, periodic, rbf
@@ -12,8 +13,10 @@ __all__ = [
     "GaussianProcess",
     "GaussianWeights",
     "Pretrained",
+    "PretrainedClasses",
     "Selection",
     "choose_by_density",
+    "dirichlet_targets",
     "kernel_by_name",
     "linear",
     "matern12",
@@ -21,6 +24,7 @@ __all__ = [
     "matern52",
     "periodic",
     "pretrain",
+    "pretrain_classes",
     "rbf",
     "select_kernel",
     "weak_weights",

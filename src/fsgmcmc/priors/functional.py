@@ -68,7 +68,7 @@ class BoundPrior(eqx.Module):
     function: Callable[[Any, Array], Array] | None = eqx.field(static=True)
     process: GaussianProcess
 
-    def draw(self, key: PRNGKeyArray) -> tuple[Float[Array, "m inputs"], Float[Array, "*c m m"]]:
+    def draw(self, key: PRNGKeyArray) -> tuple[Float[Array, "m *features"], Float[Array, "*c m m"]]:
         """Measurement points and the factor that whitens function values there."""
         raise TypeError("draw belongs to the concrete kinds of bound priors")
 
@@ -85,7 +85,7 @@ class BoundPrior(eqx.Module):
         return self.process.mean + _per_output(jnp.matmul, factor, noise)
 
     def with_nugget(
-        self, key: PRNGKeyArray, points: Float[Array, "m inputs"], values: Float[Array, "*draws m c"]
+        self, key: PRNGKeyArray, points: Float[Array, "m *features"], values: Float[Array, "*draws m c"]
     ) -> Float[Array, "*draws m c"]:
         """Function values with the independent noise that the nugget stands for: F + sqrt(δ) ε."""
         noise = normal(key, values.size).reshape(values.shape)
@@ -107,10 +107,10 @@ class WhitenedPrior(BoundPrior):
 class FixedPrior(WhitenedPrior):
     """The same points at every step."""
 
-    points: Float[Array, "m inputs"]
+    points: Float[Array, "m *features"]
     whitening: Float[Array, "*c m m"]
 
-    def draw(self, key: PRNGKeyArray) -> tuple[Float[Array, "m inputs"], Float[Array, "*c m m"]]:
+    def draw(self, key: PRNGKeyArray) -> tuple[Float[Array, "m *features"], Float[Array, "*c m m"]]:
         """The fixed points."""
         del key
         return self.points, self.whitening
@@ -122,7 +122,7 @@ class SetsPrior(WhitenedPrior):
     measurement: SetDraw
     whitening: Float[Array, "sets *c m m"]
 
-    def draw(self, key: PRNGKeyArray) -> tuple[Float[Array, "m inputs"], Float[Array, "*c m m"]]:
+    def draw(self, key: PRNGKeyArray) -> tuple[Float[Array, "m *features"], Float[Array, "*c m m"]]:
         """The points of a set, and its R."""
         index = self.measurement.index(key)
         return jnp.asarray(self.measurement.sets)[index], self.whitening[index]
@@ -134,7 +134,7 @@ class PooledPrior(BoundPrior):
     measurement: PoolDraw
     covariance: Float[Array, "*c p p"]
 
-    def draw(self, key: PRNGKeyArray) -> tuple[Float[Array, "m inputs"], Float[Array, "*c m m"]]:
+    def draw(self, key: PRNGKeyArray) -> tuple[Float[Array, "m *features"], Float[Array, "*c m m"]]:
         """Some points of the pool and the Cholesky factor of their covariance."""
         rows = self.measurement.indices(key)
         block = self.covariance[..., rows[:, None], rows[None, :]]
@@ -146,7 +146,7 @@ class RedrawnPrior(BoundPrior):
 
     measurement: Measurement
 
-    def draw(self, key: PRNGKeyArray) -> tuple[Float[Array, "m inputs"], Float[Array, "*c m m"]]:
+    def draw(self, key: PRNGKeyArray) -> tuple[Float[Array, "m *features"], Float[Array, "*c m m"]]:
         """New points and the Cholesky factor of their covariance."""
         points = self.measurement.draw(key)
         return points, jax.lax.linalg.cholesky(self.process.covariance(points), symmetrize_input=False)

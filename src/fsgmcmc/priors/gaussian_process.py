@@ -29,7 +29,7 @@ from fsgmcmc.priors.kernels import evaluate
 if TYPE_CHECKING:
     from fsgmcmc.predictions import MomentPrediction
 
-Points: TypeAlias = Float[Array | np.ndarray, "M d"]
+Points: TypeAlias = Float[Array | np.ndarray, "M *features"]
 Values: TypeAlias = Float[Array | np.ndarray, "M outputs"]
 Covariance: TypeAlias = Float[Array, "*outputs M M"]
 Kernels: TypeAlias = Kernel | tuple[Kernel, ...]
@@ -63,6 +63,8 @@ class GaussianProcess(Prior):
         kernel: A tinygp kernel that all outputs share, or a tuple with one for each output.
         mean: The constant mean, one number or one for each output.
         nugget: What is added to the diagonal of a covariance, in units of the mean of that diagonal.
+        embedding: What the kernel sees of points (n, …): a function to (n, d). By default all features of a point in a
+            row, which is a flattened image for images.
 
     >>> from fsgmcmc.priors.kernels import rbf
     >>> prior = GaussianProcess(rbf(lengthscale=0.5))
@@ -78,6 +80,7 @@ class GaussianProcess(Prior):
     kernel: Kernels = eqx.field(converter=_kernels)
     mean: Any = eqx.field(default=0.0, converter=_number)
     nugget: Any = eqx.field(default=1e-3, converter=_number)
+    embedding: Callable[[Array], Array] | None = eqx.field(default=None, static=True)
 
     def __check_init__(self) -> None:
         if isinstance(self.nugget, float) and not 0 <= self.nugget < np.inf:
@@ -88,7 +91,7 @@ class GaussianProcess(Prior):
 
     def gram(self, x: Points) -> Covariance:
         """K without the nugget: (M, M), with a leading axis of outputs when each has its own kernel."""
-        x = jnp.asarray(x, dtype=jnp.result_type(x, jnp.float32))
+        x = self.embed(x)
         return evaluate(self.kernel, x, x)
 
     def covariance(self, x: Points) -> Covariance:
@@ -97,8 +100,12 @@ class GaussianProcess(Prior):
 
     def nugget_variance(self, x: Points) -> Float[Array, "*outputs"]:
         """δ, what `covariance` adds to the diagonal."""
+        return self.nugget * jnp.mean(evaluate(self.kernel, self.embed(x)), axis=-1)
+
+    def embed(self, x: Points) -> Float[Array, "M d"]:
+        """What the kernel sees of points: `embedding`, or their features in a row."""
         x = jnp.asarray(x, dtype=jnp.result_type(x, jnp.float32))
-        return self.nugget * jnp.mean(evaluate(self.kernel, x), axis=-1)
+        return x.reshape(len(x), -1) if self.embedding is None else self.embedding(x)
 
     def log_prob(self, x: Points, f: Values) -> Float[Array, ""]:
         """Σ_c log N(f_c; m_c, C_c) for function values f, (M, outputs)."""
@@ -144,6 +151,7 @@ class GaussianProcess(Prior):
         """
         x, y, noise = check_data(x, y, noise)
         self.check_outputs(y.shape[1])
+        x = in_float64(GaussianProcess.embed, self, x)
         size, residuals = len(y), (y - np.asarray(self.mean)).T
         factors = cholesky(in_float64(observed, self.kernel, x, noise), "raise the noise").reshape(-1, size, size)
         pairs = zip(np.broadcast_to(factors, (len(residuals), size, size)), residuals, strict=True)
@@ -159,7 +167,11 @@ class GaussianProcess(Prior):
         """
         x, y, noise = check_data(x, y, noise)
         self.check_outputs(y.shape[1])
-        return float(in_float64(_evidence, self.kernel, y - np.asarray(self.mean), x, noise))
+        return float(
+            in_float64(
+                _evidence, self.kernel, y - np.asarray(self.mean), in_float64(GaussianProcess.embed, self, x), noise
+            )
+        )
 
     def check_outputs(self, values: int | None = None) -> int | None:
         """The number of outputs on which kernel, mean and `values` agree, None when none of them says."""
@@ -182,7 +194,7 @@ class GaussianProcess(Prior):
 
 @dataclass(frozen=True, eq=False)
 class GaussianProcessPosterior:
-    """A Gaussian process given data; `GaussianProcess.condition` makes one."""
+    """A Gaussian process given data, their points embedded; `GaussianProcess.condition` makes one."""
 
     process: GaussianProcess
     x: Float[np.ndarray, "N d"]
@@ -206,7 +218,7 @@ class GaussianProcessPosterior:
 
         if noise is None and self.noise.ndim:
             raise ValueError("the data have a noise for each datum: give that of the new points, predict(x, noise)")
-        x_new = _checks.matrix(x_new, "x_new", np.float64)
+        x_new = in_float64(GaussianProcess.embed, self.process, _checks.matrix(x_new, "x_new", np.float64))
         shape = len(x_new), self.weights.shape[1]
         aleatoric = self.noise if noise is None else check_noise(noise, shape)
         k = in_float64(evaluate, self.process.kernel, self.x, x_new)
@@ -222,8 +234,8 @@ class GaussianProcessPosterior:
         )
 
 
-def add_diagonal(covariance: Covariance, relative: Any, variance: Any = 0.0) -> Covariance:
-    """K + (relative × mean diag K + variance) I; `variance` is one number, (M,) or (M, outputs)."""
+def add_diagonal(covariance: Covariance, relative: Any, variance: Any = 0.0) -> Float[Array, "*noisy M M"]:
+    """K + (relative × mean diag K + variance) I; `variance` is one number, (M,) or (M, outputs), which adds an axis."""
     size = covariance.shape[-1]
     scale = jnp.trace(covariance, axis1=-2, axis2=-1)[..., None] / size
     diagonal = relative * scale + jnp.transpose(jnp.asarray(variance, covariance.dtype))

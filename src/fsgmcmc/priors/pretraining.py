@@ -114,6 +114,7 @@ def pretrain(
     if not isinstance(prior, GaussianProcess):
         prior = GaussianProcess(kernel_by_name(prior, x.shape[1]) if isinstance(prior, str) else prior)
     prior.check_outputs(y.shape[1])
+    x = in_float64(GaussianProcess.embed, prior, x)
     epochs = _checks.count(epochs, "epochs", least=0)
     starts = _checks.count(starts, "starts") if epochs else 1
     rng = np.random.default_rng(seed)
@@ -152,7 +153,8 @@ def pretrain(
         )
     mean = float(found.mean[0]) if learn_mean and y.shape[1] == 1 else found.mean
     fitted_noise = found.noise if noise is None else known if known.ndim else float(known)
-    return Pretrained(GaussianProcess(found.kernel, mean, prior.nugget), fitted_noise, best.evidence, best.trace)
+    fitted = GaussianProcess(found.kernel, mean, prior.nugget, prior.embedding)
+    return Pretrained(fitted, fitted_noise, best.evidence, best.trace)
 
 
 class _Space:

@@ -1,0 +1,62 @@
+"""Networks for images are functions of one image, of the usual size."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fsgmcmc import Categorical, parameter_space
+from fsgmcmc.convolutional import LeNet, ResNet
+
+IMAGES = np.random.default_rng(0).normal(size=(3, 12, 12, 3)).astype(np.float32)
+
+
+def parameters(network, inputs):
+    shapes = jax.eval_shape(lambda key: network.init(key, inputs, 10), jax.random.key(0))
+    return sum(leaf.size for leaf in jax.tree.leaves(shapes))
+
+
+def test_resnet_18_has_the_eleven_million_weights_of_the_literature():
+    assert parameters(ResNet(18), 3) == 11_173_962
+    assert parameters(LeNet(28), 1) == 61_706
+
+
+@pytest.mark.parametrize("network", [ResNet(8, width=4), ResNet(8, width=16), LeNet(12)], ids=str)
+def test_the_value_at_an_image_does_not_depend_on_the_others(network):
+    params = network.init(jax.random.key(0), 3, 10)
+    together = network.apply(params, jnp.asarray(IMAGES))
+    alone = jnp.concatenate([network.apply(params, jnp.asarray(IMAGES[i : i + 1])) for i in range(3)])
+    np.testing.assert_allclose(together, alone, rtol=1e-3, atol=1e-4)
+    assert np.std(together) > 0.01
+
+
+def test_an_image_and_its_double_are_one_to_a_normalised_network():
+    """The first normalisation takes the scale of an image away."""
+    network = ResNet(8, width=16)
+    params = network.init(jax.random.key(0), 3, 10)
+    np.testing.assert_allclose(
+        network.apply(params, jnp.asarray(IMAGES)), network.apply(params, jnp.asarray(2 * IMAGES)), rtol=1e-2, atol=1e-2
+    )
+
+
+@pytest.mark.parametrize("network", [ResNet(8, width=4), LeNet(12)], ids=str)
+def test_starts_have_the_variance_they_say(network):
+    params = network.init(jax.random.key(0), 3, 10)
+    for leaf, variance in zip(jax.tree.leaves(params), jax.tree.leaves(network.variance(params)), strict=True):
+        if leaf.ndim > 1 and leaf.size > 100:
+            assert float(jnp.var(leaf)) == pytest.approx(variance, rel=0.5)
+
+
+def test_a_posterior_takes_them():
+    posterior = parameter_space(ResNet(8, width=4), IMAGES, [0, 1, 2], likelihood=Categorical(3))
+    energy, gradient = posterior.potential(jax.random.key(0), posterior.init(jax.random.key(1)))
+    assert np.isfinite(energy)
+    assert np.isfinite(gradient).all()
+    assert float(jnp.abs(gradient).max()) > 0
+
+
+def test_nonsense_is_refused():
+    with pytest.raises(ValueError, match="depth must be one of"):
+        ResNet(depth=9)
+    with pytest.raises(ValueError, match="width"):
+        ResNet(width=0)
