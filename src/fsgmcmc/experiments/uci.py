@@ -40,7 +40,6 @@ FEWEST_DRAWS = 4
 # Least noise of the functional variational methods, in standard deviations of y.
 LEAST_NOISE = 0.05
 
-
 Runner = Callable[[Split, Settings, int], tuple[RegressionPrediction, Samples | None]]
 
 
@@ -60,9 +59,7 @@ def _sampled(sampler: Callable[..., Sampler], functional: bool) -> Runner:
             back_off=2 if settings.step_size is None else 0,
             progress=False,
         )
-        prediction = samples.predict(split.x_test)
-        assert isinstance(prediction, GaussianPrediction)
-        return prediction, samples
+        return _predict(samples, split), samples
 
     return run
 
@@ -86,9 +83,7 @@ def _map_ensemble(split: Split, settings: Settings, number: int) -> tuple[Regres
     ends = sample(
         number, target, sgld(1e-14), draws=1, thinning=1, burn_in=0, chains=chains, warm_up=warm_up, progress=False
     )
-    prediction = ends.predict(split.x_test)
-    assert isinstance(prediction, GaussianPrediction)
-    return prediction, None
+    return _predict(ends, split), None
 
 
 def _fitted(method: Callable[[Fitting], variational.Method], target: Callable[[Split, Settings], Posterior]) -> Runner:
@@ -104,9 +99,7 @@ def _fitted(method: Callable[[Fitting], variational.Method], target: Callable[[S
             draws=fitting.kept,
             progress=False,
         )
-        prediction = samples.predict(split.x_test)
-        assert isinstance(prediction, GaussianPrediction)
-        return prediction, None
+        return _predict(samples, split), None
 
     return run
 
@@ -131,6 +124,12 @@ def _redrawn(split: Split, settings: Settings, points: Measurement) -> Posterior
     """A learned noise stays above that of the Gaussian process, as published: else q interpolates, and it collapses."""
     batch_size, floor = settings.fitting.batch_size, max(float(split.fit.noise), LEAST_NOISE)
     return measured_posterior(split, settings, points, batch_size, SMALLEST_REDRAWN_NUGGET, floor)
+
+
+def _predict(samples: Samples, split: Split) -> GaussianPrediction:
+    prediction = samples.predict(split.x_test)
+    assert isinstance(prediction, GaussianPrediction)
+    return prediction
 
 
 VARIATIONAL = ("bbb", "fbnn", "ifbnn")
