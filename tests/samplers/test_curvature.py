@@ -4,11 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from linear_gaussian import FEATURES, linear_gaussian
 
 from fsgmcmc import Energy, WarmUp, fsghmc, fsgld, langevin, sample
 from fsgmcmc.samplers.curvature import diagonal_preconditioner, measure
 from fsgmcmc.warm_up import warm_up
+from linear_gaussian import FEATURES, linear_gaussian
 
 DIAGONAL = np.array([400.0, 30.0, 5.0, 1.0, 0.1])
 

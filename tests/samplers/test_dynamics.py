@@ -6,7 +6,6 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from linear_gaussian import FEATURES, linear_gaussian
 
 from fsgmcmc import (
     MLP,
@@ -27,6 +26,7 @@ from fsgmcmc import (
 )
 from fsgmcmc.samplers.metropolis import leapfrog
 from fsgmcmc.samplers.momentum import Momentum
+from linear_gaussian import FEATURES, linear_gaussian
 
 
 def test_langevin_at_temperature_zero_is_preconditioned_descent(key):

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.linalg
-from linear_gaussian import FEATURES, assert_law, linear_gaussian
 
 from fsgmcmc import (
     Energy,
@@ -25,6 +24,7 @@ from fsgmcmc import (
     sghmc,
     sgld,
 )
+from linear_gaussian import FEATURES, assert_law, linear_gaussian
 
 CHAINS = 256
 
