@@ -11,7 +11,7 @@ import pytest
 from fsgmcmc.experiments import sweep
 
 SCRIPT = """
-import os, sys, time
+import os, signal, sys, time
 from pathlib import Path
 from fsgmcmc.experiments import sweep
 
@@ -20,6 +20,7 @@ def slow(name):
     return {"name": name, "worker": os.getpid()}
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs start without it
     groups = [(sweep.Run(f"run-{number}", (f"run-{number}",)),) for number in range(1000)]
     try:
         sweep.execute(groups, slow, Path(sys.argv[1]), 2, lambda record: print(record["worker"], flush=True))
