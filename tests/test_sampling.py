@@ -184,7 +184,7 @@ def test_a_full_disk_is_told_and_sampling_goes_on(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("fsgmcmc._storage.np.savez", lambda *_, **__: full())
-    with pytest.warns(UserWarning, match="No space left on device.*sampling goes on"):
+    with pytest.warns(UserWarning, match="No space left on device.*run goes on"):
         samples = sample(1, posterior(), fsgld(), draws=3, chains=1, checkpoint=tmp_path / "run.ckpt", **SHORT)
     assert samples.draws == 3
     assert list(tmp_path.iterdir()) == []
