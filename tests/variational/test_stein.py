@@ -32,13 +32,16 @@ def mixture_score(x):
     return jax.vmap(jax.grad(log_density))(x[:, 0])[:, None]
 
 
+jitted_score = jax.jit(stein_score)
+
+
 def relative_error(draw, score, count, *, fresh=False, repeats=5):
     """‖estimate − score‖ / ‖score‖, root mean square over repeats."""
     squares = []
     for key in jax.random.split(jax.random.key(count), repeats):
         draws = draw(key, count)
         at = draw(jax.random.fold_in(key, 1), 200) if fresh else draws
-        error = stein_score(draws, at if fresh else None) - score(at)
+        error = jitted_score(draws, at if fresh else None) - score(at)
         squares.append(jnp.sum(error**2) / jnp.sum(score(at) ** 2))
     return float(np.sqrt(np.mean(squares)))
 
