@@ -22,7 +22,7 @@ def posterior(noise=NOISE, **options):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"measurement": measurement.box(-1.0, 1.0, 8)}],
+    [{}, pytest.param({"measurement": measurement.box(-1.0, 1.0, 8)}, marks=pytest.mark.slow)],
     ids=["at the data", "at the data and at random points"],
 )
 def test_a_wide_network_comes_close_to_the_exact_posterior_at_the_data(options):

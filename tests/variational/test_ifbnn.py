@@ -23,7 +23,11 @@ def posterior(points):
     return function_space(NETWORK, X, np.cos(X), prior=PRIOR, likelihood=Gaussian(0.2), measurement=points)
 
 
-@pytest.mark.parametrize("points", [measurement.fixed(X), measurement.box(-1.0, 1.0, 6)], ids=["fixed", "redrawn"])
+@pytest.mark.parametrize(
+    "points",
+    [measurement.fixed(X), pytest.param(measurement.box(-1.0, 1.0, 6), marks=pytest.mark.slow)],
+    ids=["fixed", "redrawn"],
+)
 def test_the_bridge_takes_the_mean_and_spread_of_the_prior(points):
     """The prior has mean 1 and standard deviation 2 everywhere; the bridge starts at 0 and 1/√3 a weight."""
     target, method = posterior(points), ifbnn(functions=64)
