@@ -52,7 +52,7 @@ def _sampled(sampler: Callable[..., Sampler], functional: bool) -> Runner:
             target,
             sampler(step, **_friction(sampler, target)),
             draws=settings.draws,
-            thinning=settings.thinning,
+            thinning=settings.thinning_of(len(split.x)),
             burn_in=settings.burn_in,
             chains=settings.chains,
             warm_up=settings.warm_up,

@@ -74,6 +74,9 @@ class Settings:
         points: Measurement points; None takes all rows of a small set and `large_points` of a large one.
         point_sets: Where not all rows are measured, fixed sets of which each step takes one; None redraws the points.
         batch_size: Rows of the likelihood in each gradient of a large set.
+        thinning: Steps between kept draws of a large set.
+        stretch: A set of N < `LARGE` rows, whose steps cost less, has LARGE / N times as many between kept draws, at
+            most so many times.
         step_size: None has it measured.
         fitting: Of the variational methods.
     """
@@ -90,6 +93,7 @@ class Settings:
     chains: int = 4
     draws: int = 25
     thinning: int = 400
+    stretch: float = 4.0
     burn_in: int = 3000
     adam_steps: int = 1500
     block_steps: int = 150
@@ -105,6 +109,10 @@ class Settings:
         if self.step_size is not None:
             return None
         return WarmUp(adam_steps=self.adam_steps, precondition=True, blocks=3, block_steps=self.block_steps)
+
+    def thinning_of(self, rows: int) -> int:
+        """Steps between kept draws where there are so many training rows."""
+        return round(self.thinning * max(1.0, min(self.stretch, LARGE / rows)))
 
 
 TUNED = Settings("tuned")
@@ -131,6 +139,7 @@ PRESETS = {
         chains=2,
         draws=10,
         thinning=10,
+        stretch=1.0,
         burn_in=100,
         adam_steps=500,
         fitting=QUICK_FITTING,
@@ -146,6 +155,7 @@ PRESETS = {
         chains=1,
         draws=15,
         thinning=100,
+        stretch=1.0,
         burn_in=500,
         step_size=1e-3,
         sampled_noise=False,
