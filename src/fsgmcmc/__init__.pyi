@@ -11,7 +11,7 @@ from .convolutional import LeNet as LeNet, ResNet as ResNet
 from .diagnostics import diagnose as diagnose
 from .gp_momentum import functional_momentum as functional_momentum
 from .likelihoods import Categorical as Categorical, Gaussian as Gaussian
-from .networks import MLP as MLP
+from .networks import MLP as MLP, BFloat16 as BFloat16
 from .posterior import Posterior as Posterior, function_space as function_space, parameter_space as parameter_space
 from .priors import (
     Functional as Functional,
@@ -46,7 +46,7 @@ from .samplers import (
     step_decay as step_decay,
 )
 from .samplers.base import Energy as Energy
-from .samples import Samples as Samples
+from .samples import Samples as Samples, functions_at as functions_at
 from .sampling import DivergenceError as DivergenceError, sample as sample
 from .warm_up import WarmUp as WarmUp
 

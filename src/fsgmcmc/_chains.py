@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -22,6 +23,7 @@ LARGEST_BUFFER = 256
 SMALLEST_ALONE = 1000
 
 
+@partial(jax.jit, static_argnums=1)
 def chain_keys(key: PRNGKeyArray, chains: int) -> Key[Array, " chains"]:
     """A key for each chain, the same however many there are."""
     return jax.vmap(lambda chain: jax.random.fold_in(key, chain))(jnp.arange(chains))
@@ -43,9 +45,13 @@ def advance(
     states: Any,
     lengths: Int[Any, " slots"],
     count: Int[Any, ""],
+    feed: Any = None,
 ) -> tuple[Any, Any, Float[Any, "chains slots"]]:
-    """Advance by `count` intervals of the given lengths; what `collect` sees and the energy after each of them."""
-    return over_cores(_advance, (keys, states), target, sampler, collect, lengths, count)
+    """Advance by `count` intervals of the given lengths; what `collect` sees and the energy after each of them.
+
+    `feed` has the minibatches of these steps, leaves (chains, steps, …), where the target's data stay on the host.
+    """
+    return over_cores(_advance, (keys, states, feed), target, sampler, collect, lengths, count)
 
 
 def over_cores(program: Callable[..., Any], per_chain: tuple, *shared: Any) -> Any:
@@ -80,6 +86,7 @@ def map_chains(function: Callable[..., Any], size: int) -> Callable[..., Any]:
 def _advance(
     keys: Key[Array, " chains"],
     states: Any,
+    feed: Any,
     target: Target,
     sampler: Sampler,
     collect: Callable[[Any], Any],
@@ -87,13 +94,17 @@ def _advance(
     count: Int[Any, ""],
 ) -> tuple[Any, Any, Float[Array, "chains slots"]]:
     """`advance` as one program; lengths and count are data, so that burn-in, thinning and the last call share it."""
-    arrays, rest = eqx.partition((target, sampler), eqx.is_array)
+    arrays, rest = eqx.partition((target, sampler, collect), eqx.is_array)
 
-    def chain(arrays: Any, key: PRNGKeyArray, state: Any, lengths: Any, count: Any) -> tuple:
-        target, sampler = eqx.combine(arrays, rest)
+    def chain(arrays: Any, key: PRNGKeyArray, state: Any, feed: Any, lengths: Any, count: Any) -> tuple:
+        target, sampler, collect = eqx.combine(arrays, rest)
+        first = state.step
 
         def step(_: Any, state: Any) -> Any:
-            return sampler.step(jax.random.fold_in(key, state.step), state, target.potential)
+            here = target
+            if feed is not None:
+                here = target.fed(jax.tree.map(lambda leaf: leaf[state.step - first], feed))
+            return sampler.step(jax.random.fold_in(key, state.step), state, here.potential)
 
         def interval(slot: Any, carry: tuple) -> tuple:
             state, kept, energies = carry
@@ -105,21 +116,22 @@ def _advance(
         kept = jax.tree.map(lambda leaf: jnp.zeros((len(lengths), *leaf.shape), leaf.dtype), shapes)
         return jax.lax.fori_loop(0, count, interval, (state, kept, jnp.zeros(len(lengths))))
 
-    def all_chains(arrays: Any, keys: Any, states: Any, lengths: Any, count: Any) -> tuple:
-        one = map_chains(lambda key, state: chain(arrays, key, state, lengths, count), states.position.shape[1])
-        return one(keys, states)
+    def all_chains(arrays: Any, keys: Any, states: Any, feed: Any, lengths: Any, count: Any) -> tuple:
+        size = states.position.shape[1]
+        one = map_chains(lambda key, state, feed: chain(arrays, key, state, feed, lengths, count), size)
+        return one(keys, states, feed)
 
-    devices = _devices_for(len(keys))
+    devices = devices_for(len(keys))
     if len(devices) > 1:
         spread, whole = PartitionSpec("chains"), PartitionSpec()
         all_chains = jax.shard_map(
             all_chains,
             mesh=jax.sharding.Mesh(devices, ("chains",)),
-            in_specs=(whole, spread, spread, whole, whole),
+            in_specs=(whole, spread, spread, spread, whole, whole),
             out_specs=spread,
             check_vma=False,
         )
-    return all_chains(arrays, keys, states, lengths, count)
+    return all_chains(arrays, keys, states, feed, lengths, count)
 
 
 @jax.jit
@@ -148,7 +160,7 @@ def intervals(done: int, kept_steps: Iterator[int], most_steps: int, most_slots:
     return plan
 
 
-def _devices_for(chains: int) -> np.ndarray:
+def devices_for(chains: int) -> np.ndarray:
     """As many devices as share the chains evenly."""
     devices = jax.devices()
     count = max(n for n in range(1, len(devices) + 1) if chains % n == 0)

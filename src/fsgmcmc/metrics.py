@@ -1,8 +1,8 @@
 """Scores of a prediction on held-out targets, one float each.
 
 Regression scores are in the units of the targets of the prediction (call `rescaled` first for others);
-log densities and entropies are in nats. Lower is better except for `accuracy`, `auroc` and, up to its level,
-`coverage`.
+log densities and entropies are in nats. Lower is better except for `accuracy`, `auroc`, `aupr` and, up to
+its level, `coverage`.
 
 >>> import numpy as np
 >>> from fsgmcmc.predictions import GaussianPrediction
@@ -10,7 +10,10 @@ log densities and entropies are in nats. Lower is better except for `accuracy`, 
 1.0
 """
 
+from typing import NamedTuple
+
 import numpy as np
+from jaxtyping import Float, Integer
 from numpy.typing import ArrayLike
 
 from fsgmcmc.predictions import CategoricalPrediction, Prediction, RegressionPrediction
@@ -90,20 +93,42 @@ def accuracy(prediction: CategoricalPrediction, y: ArrayLike) -> float:
     return float(np.mean(prediction.labels == prediction.targets(y)))
 
 
-def ece(prediction: CategoricalPrediction, y: ArrayLike, bins: int = 15) -> float:
-    """Expected calibration error of the top label: Σ_b (n_b / n) |accuracy_b − confidence_b|.
+class Reliability(NamedTuple):
+    """Rows binned by the probability of their top label: how many, their mean probability and how often it is right.
 
-    Rows are binned by the probability of their top label, in `bins` bins of equal width on (0, 1].
+    Means of an empty bin are NaN.
+    """
+
+    rows: Integer[np.ndarray, " bins"]
+    confidence: Float[np.ndarray, " bins"]
+    accuracy: Float[np.ndarray, " bins"]
+
+
+def reliability(prediction: CategoricalPrediction, y: ArrayLike, bins: int = 15) -> Reliability:
+    """The numbers of a reliability diagram, in `bins` bins of equal width on (0, 1].
+
+    >>> from fsgmcmc.predictions import CategoricalPrediction
+    >>> reliability(CategoricalPrediction(np.zeros((1, 4, 2))), [0, 0, 0, 1], bins=2).accuracy[0].item()
+    0.75
+    """
+    top = prediction.probabilities.max(axis=1)
+    correct = prediction.labels == prediction.targets(y)
+    # Softmax probabilities can sum to 1 + 1e-16: the top bin takes them too.
+    bin_of_row = np.clip(np.ceil(top * bins).astype(int) - 1, 0, bins - 1)
+    rows, confidence, right = (np.bincount(bin_of_row, weights, bins) for weights in (None, top, correct))
+    with np.errstate(invalid="ignore"):
+        return Reliability(rows, confidence / rows, right / rows)
+
+
+def ece(prediction: CategoricalPrediction, y: ArrayLike, bins: int = 15) -> float:
+    """Expected calibration error of the top label: Σ_b (n_b / n) |accuracy_b − confidence_b|, bins of `reliability`.
 
     >>> from fsgmcmc.predictions import CategoricalPrediction
     >>> ece(CategoricalPrediction(np.zeros((1, 4, 2))), [0, 0, 0, 1])  # says ½, is right on ¾
     0.25
     """
-    confidence = prediction.probabilities.max(axis=1)
-    correct = prediction.labels == prediction.targets(y)
-    # Softmax probabilities can sum to 1 + 1e-16: the top bin takes them too.
-    bin_of_row = np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)
-    return float(np.abs(np.bincount(bin_of_row, weights=correct - confidence)).sum() / len(correct))
+    rows, confidence, right = reliability(prediction, y, bins)
+    return float(np.nansum(rows * np.abs(right - confidence)) / rows.sum())
 
 
 def brier(prediction: CategoricalPrediction, y: ArrayLike) -> float:
@@ -128,11 +153,28 @@ def auroc(scores_in: ArrayLike, scores_out: ArrayLike) -> float:
     """
     from sklearn.metrics import roc_auc_score
 
+    return float(roc_auc_score(*_foreign(scores_in, scores_out)))
+
+
+def aupr(scores_in: ArrayLike, scores_out: ArrayLike) -> float:
+    """Area under precision and recall for foreign points (average precision); scores as in `auroc`.
+
+    Chance is the share of foreign points.
+
+    >>> aupr(scores_in=[0.1, 0.25], scores_out=[0.2, 0.3])
+    0.8333333333333333
+    """
+    from sklearn.metrics import average_precision_score
+
+    return float(average_precision_score(*_foreign(scores_in, scores_out)))
+
+
+def _foreign(scores_in: ArrayLike, scores_out: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Which points are foreign, and the scores of all."""
     inside, outside = np.ravel(scores_in), np.ravel(scores_out)
     if not (inside.size and outside.size):
-        raise ValueError(f"auroc needs scores of both kinds, got {inside.size} in and {outside.size} out")
-    foreign = np.repeat([0, 1], [inside.size, outside.size])
-    return float(roc_auc_score(foreign, np.concatenate([inside, outside])))
+        raise ValueError(f"detection needs scores of both kinds, got {inside.size} in and {outside.size} out")
+    return np.repeat([0, 1], [inside.size, outside.size]), np.concatenate([inside, outside])
 
 
 def summary(prediction: Prediction, y: ArrayLike) -> dict[str, float]:

@@ -157,6 +157,37 @@ class Fixed:
         return jax.tree.map(lambda fan_in: 1.0 / max(fan_in, 1), self.fan_in(params))
 
 
+@dataclass(frozen=True)
+class BFloat16:
+    """A network that computes in bfloat16, for accelerators; its parameters and its values stay in float32.
+
+    Example:
+        >>> network = BFloat16(MLP((10,)))
+        >>> params = network.init(jax.random.key(0), inputs=3, outputs=1)
+        >>> network.apply(params, jnp.ones((5, 3))).dtype
+        dtype('float32')
+    """
+
+    network: Network
+
+    def init(self, key: PRNGKeyArray, inputs: int, outputs: int) -> Params:
+        """The network's own start."""
+        return self.network.init(key, inputs, outputs)
+
+    def apply(self, params: Params, x: Float[Array, "batch *features"]) -> Float[Array, "batch outputs"]:
+        """The network of rounded parameters at rounded inputs."""
+        low = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), (params, x))
+        return self.network.apply(*low).astype(jnp.float32)
+
+    def fan_in(self, params: Params) -> Params:
+        """The network's own."""
+        return self.network.fan_in(params)
+
+    def variance(self, params: Params) -> Params:
+        """The network's own."""
+        return self.network.variance(params)
+
+
 def as_network(network: Any) -> Network:
     """The network behind an `MLP`, a `(params, apply)` pair or an Equinox module of one example.
 

@@ -10,12 +10,14 @@ vector-Jacobian product of the network over the minibatch and the measurement po
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
 from fsgmcmc import _checks
@@ -27,11 +29,14 @@ from fsgmcmc.priors.base import Prior, parts
 from fsgmcmc.priors.functional import BoundPrior, FixedPrior, Functional
 from fsgmcmc.priors.gaussian_process import GaussianProcess
 from fsgmcmc.priors.weights import GaussianWeights, weak_weights
+from fsgmcmc.streaming import HostRows
 
 # Up to this many training points are all measured, in a fixed set; of more, so many are redrawn at every step.
 LARGEST_FIXED_SET = 1000
 REDRAWN_POINTS = 200
 SETTLING_ROWS = 10_000
+# Rows of host data that lie on the device during the warm-up.
+RESIDENT_ROWS = 10_000
 # Data beyond this are probably not standardised.
 LARGEST_ORDINARY = 100.0
 
@@ -41,6 +46,10 @@ class Position(NamedTuple):
 
     network: Any
     likelihood: Any
+
+
+# Images (n, height, width, channels) as the key alters them.
+Augmentation = Callable[[PRNGKeyArray, Array], Array]
 
 
 class Batch(NamedTuple):
@@ -55,13 +64,18 @@ class Posterior(eqx.Module):
     """U(w) for a network, a likelihood, priors and data; built by `function_space` or `parameter_space`.
 
     Everything that changes from one data set to the next is an array in it, everything else is static: the
-    same program serves all posteriors of the same shape.
+    same program serves all posteriors of the same shape. Where the data stay on the host (`source`), x and y are one
+    minibatch, and `sample` puts another in their place at every step.
     """
 
     network: Network = eqx.field(static=True)
     ravel: Ravel = eqx.field(static=True)
+    rows: int = eqx.field(static=True)  # N, of which x may be a part
     batch_size: int | None = eqx.field(static=True)
     shares_points: bool = eqx.field(static=True)
+    augment: Augmentation | None = eqx.field(static=True)
+    source: HostRows | None = eqx.field(static=True)
+    devices: Mesh | None = eqx.field(static=True)  # those that share the rows of a gradient
     likelihood: Gaussian | Categorical
     functional: tuple[BoundPrior, ...]
     precision: Float[Array, " k"]
@@ -96,7 +110,27 @@ class Posterior(eqx.Module):
     @property
     def is_deterministic(self) -> bool:
         """Whether U is the same for every key: full batch and fixed measurement points."""
-        return self.batch_size is None and all(isinstance(prior, FixedPrior) for prior in self.functional)
+        whole = self.batch_size is None and self.source is None and self.augment is None
+        return whole and all(isinstance(prior, FixedPrior) for prior in self.functional)
+
+    @property
+    def rows_per_step(self) -> int:
+        """Rows of the likelihood in each gradient."""
+        return self.batch_size or len(self.x)
+
+    def fed(self, rows: tuple[Array, Array]) -> "Posterior":
+        """With these rows as its minibatch."""
+        return eqx.tree_at(lambda posterior: (posterior.x, posterior.y), self, rows)
+
+    def resident(self, seed: int) -> "Posterior":
+        """Of host data, a posterior with 10,000 rows on the device that stand for all."""
+        assert self.source is not None
+        x, y = self.source.rows(min(RESIDENT_ROWS, self.rows), seed)
+        return replace(self, x=jnp.asarray(x), y=jnp.asarray(y), batch_size=len(self.x), source=None)
+
+    def over(self, devices: Mesh) -> "Posterior":
+        """With the rows of each gradient shared out to devices."""
+        return replace(self, devices=devices)
 
     def potential(self, key: PRNGKeyArray, w: Float[Array, " k"]) -> tuple[Float[Array, ""], Float[Array, " k"]]:
         """Ũ(w) and its gradient; the key draws the minibatch and the measurement points."""
@@ -116,7 +150,7 @@ class Posterior(eqx.Module):
     def misfit(self, batch: Batch, values: Float[Array, "n outputs"], own: Any) -> Float[Array, ""]:
         """−(N/n) Σ log p(y_i | f_i) − log p(own): Ũ without the priors of function and weights."""
         log_prob = jnp.sum(batch.likelihood.log_prob(own, values, batch.y))
-        return -len(self.x) / len(batch.x) * log_prob - batch.likelihood.log_prior(own)
+        return -self.rows / len(batch.x) * log_prob - batch.likelihood.log_prior(own)
 
     def curvature(self, key: PRNGKeyArray, w: Float[Array, " k"], v: Float[Array, " k"]) -> Float[Array, " k"]:
         """The Gauss-Newton matrix of Ũ times v: Jᵀ (∇²_f U) J v, with the network's own curvature left out."""
@@ -139,7 +173,7 @@ class Posterior(eqx.Module):
 
         def outputs(params: Any) -> tuple[Array, list[Array]]:
             extra = [] if self.shares_points else [d[0] for d, on in zip(drawn, on_network, strict=True) if on]
-            values = self.network.apply(params, jnp.concatenate([batch.x, *extra]))
+            values = self._values(params, jnp.concatenate([batch.x, *extra]))
             other = [
                 prior.function(params, points)
                 for prior, (points, _) in zip(self.functional, drawn, strict=True)
@@ -163,12 +197,23 @@ class Posterior(eqx.Module):
 
         return outputs, output_energy
 
+    def _values(self, params: Any, x: Float[Array, "n *features"]) -> Float[Array, "n outputs"]:
+        if self.devices is None:
+            return self.network.apply(params, x)
+        # As many rows for each device: the last one is repeated where they do not come out even.
+        even = jnp.concatenate([x, jnp.repeat(x[-1:], -len(x) % self.devices.size, axis=0)])
+        shares = NamedSharding(self.devices, PartitionSpec(*self.devices.axis_names))
+        return self.network.apply(params, jax.lax.with_sharding_constraint(even, shares))[: len(x)]
+
     def batch(self, key: PRNGKeyArray) -> Batch:
         """The rows that the key draws."""
-        if self.batch_size is None:
-            return Batch(self.x, self.y, self.likelihood)
-        rows = draw_rows(key, len(self.x), self.batch_size)
-        return Batch(self.x[rows], self.y[rows], self.likelihood.rows(rows))
+        batch = Batch(self.x, self.y, self.likelihood)
+        if self.batch_size is not None:
+            rows = draw_rows(key, len(self.x), self.batch_size)
+            batch = Batch(self.x[rows], self.y[rows], self.likelihood.rows(rows))
+        if self.augment is None:
+            return batch
+        return batch._replace(x=self.augment(jax.random.fold_in(key, 1), batch.x))
 
 
 def function_space(
@@ -181,6 +226,8 @@ def function_space(
     measurement: Measurement | None = None,
     batch_size: int | None = None,
     weight_prior: GaussianWeights | None = weak_weights(),  # noqa: B008 (immutable)
+    augment: Augmentation | None = None,
+    stream: bool = False,
 ) -> Posterior:
     """The posterior whose prior is a Gaussian process on the function the network computes.
 
@@ -197,6 +244,10 @@ def function_space(
             to 1000 rows, 200 redrawn at every step beyond.
         batch_size: Rows of the likelihood in each gradient; None uses all.
         weight_prior: The weak prior on the weights, or None.
+        augment: Alters the inputs of each minibatch at random, such as `fsgmcmc.data.Shifted(2)`. What is sampled is
+            then no posterior of the data alone.
+        stream: Leave the data on the host. `sample` brings each step's minibatch to the device while it works on the
+            steps before, and warms up on 10,000 rows that lie on the device.
 
     Example:
         >>> from fsgmcmc import MLP, Gaussian, GaussianProcess, rbf
@@ -228,7 +279,7 @@ def function_space(
     if not functional:
         raise ValueError("function_space needs a functional prior, such as GaussianProcess(rbf())")
     weights = tuple(term for term in terms if isinstance(term, GaussianWeights))
-    return _build(network, x, y, likelihood, functional, weights, batch_size)
+    return _build(network, x, y, likelihood, functional, weights, batch_size, augment, stream)
 
 
 def parameter_space(
@@ -239,6 +290,8 @@ def parameter_space(
     likelihood: Gaussian | Categorical,
     prior: GaussianWeights = GaussianWeights(),  # noqa: B008 (immutable)
     batch_size: int | None = None,
+    augment: Augmentation | None = None,
+    stream: bool = False,
 ) -> Posterior:
     """The ordinary posterior of a Bayesian neural network: a Gaussian prior on its weights.
 
@@ -247,7 +300,7 @@ def parameter_space(
     if not isinstance(prior, GaussianWeights):
         raise TypeError(f"parameter_space takes a GaussianWeights prior, not {type(prior).__name__}")
     x, y, network = _data(x, y, likelihood, network)
-    return _build(network, x, y, likelihood, (), (prior,), batch_size)
+    return _build(network, x, y, likelihood, (), (prior,), batch_size, augment, stream)
 
 
 def _data(x: Any, y: Any, likelihood: Any, network: Any) -> tuple[np.ndarray, np.ndarray, Network]:
@@ -274,10 +327,20 @@ def _build(
     functional: tuple[Functional, ...],
     weights: tuple[GaussianWeights, ...],
     batch_size: int | None,
+    augment: Augmentation | None,
+    stream: bool,
 ) -> Posterior:
     if batch_size is not None:
         batch_size = _checks.count(batch_size, "batch_size")
         batch_size = None if batch_size >= len(x) else batch_size
+    rows, source = len(x), None
+    if stream:
+        if batch_size is None:
+            raise ValueError(f"stream=True needs a batch_size below the {rows} rows")
+        if isinstance(likelihood, Gaussian) and likelihood.noise.ndim:
+            raise ValueError("a noise for each row cannot be streamed: leave stream out")
+        source = HostRows(x, y)
+        (x, y), batch_size = source.rows(batch_size, 0), None
     outputs = likelihood.outputs(y)
     params = jax.eval_shape(lambda key: network.init(key, x.shape[-1], outputs), jax.random.key(0))
     _check_outputs(network, params, x, outputs)
@@ -285,13 +348,17 @@ def _build(
         _check_points(term, params, x, outputs)
     own = likelihood.init()
     ravel = Ravel.of(Position(params, own))
-    precision = jnp.zeros(ravel.size, jnp.float32)
-    for prior in weights:
+
+    @jax.jit  # one program instead of one for every leaf
+    def precision() -> Float[Array, " k"]:
         free = jax.tree.map(jnp.zeros_like, own)
-        precision += ravel.ravel(Position(prior.precision(network, params), free))
+        each = [ravel.ravel(Position(prior.precision(network, params), free)) for prior in weights]
+        return sum(each, start=jnp.zeros(ravel.size, jnp.float32))
+
     bound = tuple(term.bind() for term in functional)
     shares_points = (
         batch_size is None
+        and source is None
         and len(bound) == 1
         and isinstance(bound[0], FixedPrior)
         and bound[0].function is None
@@ -300,11 +367,15 @@ def _build(
     return Posterior(
         network=network,
         ravel=ravel,
+        rows=rows,
         batch_size=batch_size,
         shares_points=shares_points,
+        augment=augment,
+        source=source,
+        devices=None,
         likelihood=likelihood,
         functional=bound,
-        precision=precision,
+        precision=precision(),
         x=jnp.asarray(x),
         y=jnp.asarray(y),
     )

@@ -65,6 +65,7 @@ HASH = jax.extend.random.define_prng_impl(
 )
 
 
+@jax.jit
 def fast_key(key: PRNGKeyArray) -> PRNGKeyArray:
     """A key of the fast generator, determined by `key`, whatever generator that one is for."""
     return jax.random.wrap_key_data(jax.random.bits(key, (2,), jnp.uint32), impl=HASH)

@@ -17,8 +17,10 @@ from fsgmcmc.networks import MLP, Network, as_network
 from fsgmcmc.posterior import Position, Posterior
 from fsgmcmc.predictions import CategoricalPrediction, GaussianPrediction
 
-# Function values (draws times rows) that one call of the network computes: bounds the memory of its activations.
+# Function values (draws times rows) that one call of the network computes: bounds the memory of its activations. Rows
+# that are pictures count as several, one for each so many pixels.
 VALUES_PER_CALL = 1 << 16
+PIXELS_PER_VALUE = 64
 
 
 @dataclass(frozen=True)
@@ -91,9 +93,10 @@ class Samples:
         if x.shape[-1] != self.inputs:
             raise ValueError(f"x has {x.shape[-1]} features but the network was trained on {self.inputs}")
         flat = jnp.asarray(positions.reshape(-1, positions.shape[-1]))
-        rows = min(len(x), VALUES_PER_CALL)
+        values_per_call = VALUES_PER_CALL // (1 if x.ndim == 2 else 1 + x[0].size // PIXELS_PER_VALUE)
+        rows = min(len(x), values_per_call)
         blocks = [
-            np.asarray(_apply(self.network, ravel, flat, x[start : start + rows], VALUES_PER_CALL // rows))
+            np.asarray(_apply(self.network, ravel, flat, x[start : start + rows], values_per_call // rows))
             for start in range(0, len(x), rows)
         ]
         values = np.concatenate(blocks, axis=1)
@@ -158,6 +161,36 @@ class Samples:
         if self.positions is None or self.ravel is None:
             raise ValueError(f"{purpose} needs the weights, but this run kept only what `collect` returned")
         return self.ravel, self.positions
+
+
+class FunctionsAt(eqx.Module):
+    """f(x; w) in blocks of rows; built by `functions_at`."""
+
+    network: Network = eqx.field(static=True)
+    x: Float[Array, "rows *features"]
+    rows_per_call: int = eqx.field(static=True)
+
+    def __call__(self, position: Position) -> Float[Array, "rows outputs"]:
+        """The function values at these parameters."""
+        apply = lambda row: self.network.apply(position.network, row[None])[0]  # noqa: E731
+        return jax.lax.map(apply, self.x, batch_size=self.rows_per_call)
+
+
+def functions_at(posterior: Posterior, x: Any, rows_per_call: int = 500) -> FunctionsAt:
+    """For `sample(collect=…)`: keeps function values at x instead of the weights, so that large networks need no room.
+
+    Example:
+        >>> from fsgmcmc import MLP, Gaussian, parameter_space, sample, sgld
+        >>> x = np.linspace(-1, 1, 20)
+        >>> posterior = parameter_space(MLP((5,)), x, np.sin(x), likelihood=Gaussian(0.1))
+        >>> collect = functions_at(posterior, [[0.0], [0.5]])
+        >>> sample(0, posterior, sgld(), draws=3, burn_in=5, chains=2, collect=collect).collected.shape
+        (2, 3, 2, 1)
+    """
+    points = _checks.matrix(x, "x")
+    if points.shape[1:] != posterior.x.shape[1:]:
+        raise ValueError(f"x has rows of shape {points.shape[1:]}, those of the posterior have {posterior.x.shape[1:]}")
+    return FunctionsAt(posterior.network, jnp.asarray(points), _checks.count(rows_per_call, "rows_per_call"))
 
 
 @eqx.filter_jit

@@ -5,6 +5,7 @@ progress, moves the kept draws to the host, looks for non-finite chains and writ
 at step t is fold_in(fold_in(key, c), t): how the steps are cut into calls changes nothing.
 """
 
+import contextlib
 import math
 import time
 import warnings
@@ -14,19 +15,23 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from jaxtyping import Array, Float, Key, PRNGKeyArray
 
 from fsgmcmc import _chains, _checks
 from fsgmcmc._checkpoint import Checkpoint, Run, fingerprint
 from fsgmcmc._progress import Progress
+from fsgmcmc._ravel import Ravel
 from fsgmcmc.posterior import Posterior
 from fsgmcmc.random import fast_key, is_fast
 from fsgmcmc.samplers.base import Sampler, Target
 from fsgmcmc.samplers.schedules import Phases
 from fsgmcmc.samples import Samples
+from fsgmcmc.streaming import Feeder
 from fsgmcmc.warm_up import BACK_OFF_FACTOR, WarmUp, warm_up as run_warm_up
 
 FIRST_CALL_STEPS = 100
@@ -81,7 +86,7 @@ def sample(
         warm_up: How to find a good region and a stable step; None starts at once.
         init: Where chains start: a vector (k,) or one per chain (chains, k). By default the network's own starts.
         collect: A function of the parameters (`Position` for a posterior, w otherwise) whose value is kept instead
-            of them, such as predictions at test points.
+            of them, such as `functions_at(posterior, x)`.
         checkpoint: A file from which an interrupted run continues, bit for bit. A finished run can be given more
             `draws` later. Everything else must stay the same.
         checkpoint_seconds: How often it is written.
@@ -112,7 +117,9 @@ def sample(
     kept = _what_is_kept(target, collect)
     form = jax.eval_shape(kept, positions[0])
     settings = {"thinning": thinning, "burn_in": burn_in, "chains": chains, "warm_up": warm_up, "kept": form}
-    store = Checkpoint(checkpoint, checkpoint_seconds, fingerprint((run_key, target, sampler, positions), settings))
+    inputs = (run_key, target, sampler, positions, _host_data(target), kept)
+    store = Checkpoint(checkpoint, checkpoint_seconds, fingerprint(inputs, settings))
+    target = _over_devices(target, chains)
 
     def started(sampler: Sampler, origin: Float[Array, "chains k"]) -> Run:
         return Run(sampler, origin, _chains.start(keys, target, sampler, origin))
@@ -124,11 +131,12 @@ def sample(
         else:
             if warm_up is not None:
                 bar.show("warm-up")
-                sampler, positions = run_warm_up(warm_key, target, sampler, positions, warm_up)
+                sampler, positions = run_warm_up(warm_key, _resident(target, warm_key), sampler, positions, warm_up)
             run = started(sampler, positions)
         while True:
             try:
-                _advance(run, keys, target, kept, kept_steps, draws, store, bar)
+                with _feeder(target, run_key, chains) as feeder:
+                    _advance(run, keys, target, kept, kept_steps, draws, store, bar, feeder)
                 break
             except DivergenceError as error:
                 if back_off == 0:
@@ -151,27 +159,34 @@ def _advance(
     draws: int,
     store: Checkpoint,
     bar: Progress,
+    feeder: Feeder | None,
 ) -> None:
     """Advance the run, in place, until it has its draws."""
     slots = _chains.buffer_slots(kept, run.origin.shape[1], len(keys))
 
-    def call(states: Any, plan: list[tuple[int, bool]]) -> tuple:
+    def call(states: Any, first: int, plan: list[tuple[int, bool]]) -> tuple:
         lengths = np.zeros(slots, np.int32)
         lengths[: len(plan)] = [length for length, _ in plan]
+        feed = None
+        if feeder is not None:
+            feed = feeder.take(first)
+            feeder.prepare(first + int(lengths.sum()))
         states, leaves, energy = jax.block_until_ready(
-            _chains.advance(keys, target, run.sampler, kept, states, lengths, np.int32(len(plan)))
+            _chains.advance(keys, target, run.sampler, kept, states, lengths, np.int32(len(plan)), feed)
         )
         return states, leaves, np.asarray(energy), lengths, time.monotonic()
 
     def plan_from(steps: int, done: int, most_steps: int) -> list[tuple[int, bool]]:
+        most_steps = min(most_steps, feeder.steps) if feeder is not None else most_steps
         return _chains.intervals(steps, islice(kept_steps(), done, draws), most_steps, slots)
 
-    call(run.states, [])  # no steps, to compile: so that the time taken afterwards is that of the steps
+    # No steps, to compile: so that the time taken afterwards is that of the steps.
+    call(run.states, run.steps, [])
     steps_per_call, began = FIRST_CALL_STEPS, time.monotonic()
     plan = plan_from(run.steps, run.draws, steps_per_call)
     # One thread keeps the device busy; this one moves the draws of the call before to the host.
     with ThreadPoolExecutor(1) as device:
-        waiting = device.submit(call, run.states, plan)
+        waiting = device.submit(call, run.states, run.steps, plan)
         while plan:
             states, leaves, energy, lengths, ended = waiting.result()
             elapsed, began = ended - began, ended
@@ -180,14 +195,54 @@ def _advance(
             elif elapsed > SECONDS_PER_CALL * 2:
                 steps_per_call = max(1, steps_per_call // 2)
             chosen = [slot for slot, (_, keeps) in enumerate(plan) if keeps]
-            plan = plan_from(run.steps + int(lengths.sum()), run.draws + len(chosen), steps_per_call)
+            reached = run.steps + int(lengths.sum())
+            plan = plan_from(reached, run.draws + len(chosen), steps_per_call)
             if plan:
-                waiting = device.submit(call, states, plan)
+                waiting = device.submit(call, states, reached, plan)
             _check_finite(run, np.asarray(_chains.finite_chains(states)), energy, lengths)
             host = [np.asarray(leaf)[:, chosen] for leaf in jax.tree.leaves(leaves)]
             run.add(states, int(lengths.sum()), host, energy[:, chosen], elapsed)
-            bar.show("sampling" if run.draws else "burn-in", run.steps, f"{lengths.sum() / elapsed:,.0f} steps/s")
+            bar.show("sampling" if run.draws else "burn-in", run.steps, _rate(target, lengths.sum() / elapsed, keys))
             store.write(run.contents)
+
+
+def _rate(target: Target, steps_per_second: float, keys: Key[Array, " chains"]) -> str:
+    """Steps a second, and where rows are pictures how many of them all chains see."""
+    if not isinstance(target, Posterior) or target.x.ndim == 2:
+        return f"{steps_per_second:,.0f} steps/s"
+    images = steps_per_second * len(keys) * target.rows_per_step
+    return f"{steps_per_second:,.1f} steps/s, {images:,.0f} images/s"
+
+
+def _over_devices(target: Target, chains: int) -> Target:
+    """Where chains cannot be shared out to the devices, the rows of a gradient are."""
+    devices = jax.devices()
+    if not isinstance(target, Posterior) or len(devices) == 1 or len(_chains.devices_for(chains)) > 1:
+        return target
+    return target.over(Mesh(np.array(devices), ("rows",)))
+
+
+def _host_data(target: Target) -> tuple[np.ndarray, ...]:
+    if not isinstance(target, Posterior) or target.source is None:
+        return ()
+    return target.source.x, target.source.y
+
+
+def _feeder(target: Target, key: PRNGKeyArray, chains: int) -> contextlib.AbstractContextManager[Feeder | None]:
+    if not isinstance(target, Posterior) or target.source is None:
+        return contextlib.nullcontext()
+    return Feeder(target.source, target.rows_per_step, _number(key), chains)
+
+
+def _resident(target: Target, key: PRNGKeyArray) -> Target:
+    """The target, or where its data stay on the host one whose data lie on the device."""
+    if not isinstance(target, Posterior) or target.source is None:
+        return target
+    return target.resident(_number(key))
+
+
+def _number(key: PRNGKeyArray) -> int:
+    return int(jax.random.bits(key))
 
 
 def generator_key(key: PRNGKeyArray, generator: str | None) -> PRNGKeyArray:
@@ -224,7 +279,8 @@ def _check_finite(run: Run, finite: np.ndarray, energy: np.ndarray, lengths: np.
 
 def _starts(key: PRNGKeyArray, target: Target, init: Any, chains: int) -> Float[Array, "chains k"]:
     if init is None:
-        return jnp.stack([target.init(chain_key) for chain_key in _chains.chain_keys(key, chains)])
+        start = eqx.filter_jit(lambda target, key: target.init(key))
+        return jnp.stack([start(target, chain_key) for chain_key in _chains.chain_keys(key, chains)])
     positions = _checks.finite(init, "init")
     size = jax.eval_shape(target.init, key).shape[0]
     if positions.shape not in ((size,), (chains, size)):
@@ -257,17 +313,20 @@ def _check_match(target: Any, sampler: Sampler) -> None:
         )
 
 
-def _what_is_kept(target: Any, collect: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
-    if collect is None:
-        return _identity
-    if not isinstance(target, Posterior):
-        return collect
-    ravel = target.ravel
-    return lambda w: collect(ravel.unravel(w))
+class _Kept(eqx.Module):
+    """What is kept of w; a module, so that arrays in `collect` are arguments of a program and not constants in it."""
+
+    collect: Callable[[Any], Any] | None
+    ravel: Ravel | None = eqx.field(static=True)
+
+    def __call__(self, w: Any) -> Any:
+        if self.collect is None:
+            return w
+        return self.collect(w if self.ravel is None else self.ravel.unravel(w))
 
 
-def _identity(w: Any) -> Any:
-    return w
+def _what_is_kept(target: Any, collect: Callable[[Any], Any] | None) -> _Kept:
+    return _Kept(collect, target.ravel if isinstance(target, Posterior) else None)
 
 
 def _samples(run: Run, target: Any, collect: Callable | None, draws: int, info: dict[str, Any]) -> Samples:

@@ -8,6 +8,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
+import pooch
 import pytest
 from typer.testing import CliRunner
 
@@ -33,7 +34,7 @@ def clean_environment(monkeypatch, tmp_path):
     monkeypatch.delenv("FSGMCMC_DATA", raising=False)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    monkeypatch.setattr(data.pooch, "os_cache", lambda name: tmp_path / "cache" / name)
+    monkeypatch.setattr(pooch, "os_cache", lambda name: tmp_path / "cache" / name)
 
 
 def write_set(root: Path, directory: str, splits: int = 2) -> Path:

@@ -16,14 +16,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pooch
-from jaxtyping import Float32, Float64
+from jaxtyping import Float64
 
 from fsgmcmc import _checks
 from fsgmcmc._progress import Progress
+from fsgmcmc.data.places import DataNotFoundError, DownloadError, root_of
 
 UCI_NAMES = {
     "yacht": "yacht",
@@ -54,14 +54,6 @@ _SHORT_NAMES = {directory: name for name, directory in UCI_NAMES.items()}
 _REMEDIES = "run `fsgmcmc data fetch uci`, or name the folder that holds UCI_Datasets with --data DIR or FSGMCMC_DATA"
 
 
-class DataNotFoundError(FileNotFoundError):
-    """A data set, or a file of one, is not where it was looked for."""
-
-
-class DownloadError(OSError):
-    """A file could not be downloaded, or is not what it should be."""
-
-
 @dataclass(frozen=True, eq=False)
 class Table:
     """A regression set: inputs, targets, and the rows of its train/test splits."""
@@ -84,8 +76,7 @@ def folder(data: str | Path | None = None) -> Path:
 
 
 def _root(data: str | Path | None) -> Path:
-    given = data or os.environ.get("FSGMCMC_DATA") or pooch.os_cache("fsgmcmc")
-    path = Path(os.path.abspath(Path(given).expanduser()))
+    path = root_of(data)
     return path.parent if path.name == "UCI_Datasets" else path
 
 
@@ -181,43 +172,6 @@ def random_split(rows: int, seed: int, test_fraction: float = 0.1) -> tuple[np.n
     order = np.random.default_rng(seed).permutation(rows)
     tested = min(max(round(rows * test_fraction), 1), rows - 1)
     return order[tested:], order[:tested]
-
-
-@dataclass(frozen=True, eq=False)
-class Standardiser:
-    """Inputs and targets to zero mean and unit (population) variance of the training part; constants are only centred.
-
-    >>> scale = Standardiser.fit(x=[[1.0, 7.0], [3.0, 7.0]], y=[10.0, 30.0])
-    >>> scale.x([[5.0, 8.0]]).tolist(), scale.y([20.0]).tolist(), scale.y_std
-    ([[3.0, 1.0]], [0.0], 10.0)
-    """
-
-    x_mean: Float64[np.ndarray, " features"]
-    x_std: Float64[np.ndarray, " features"]
-    y_mean: float
-    y_std: float
-
-    @classmethod
-    def fit(cls, x: Any, y: Any) -> "Standardiser":
-        """Means and standard deviations of the training inputs, one row each, and targets."""
-        inputs = _checks.matrix(x, "x", np.float64)
-        targets = _checks.finite(y, "y", np.float64)
-        _checks.same_length(inputs, targets)
-        both = np.column_stack([inputs, targets])
-        # The standard deviation of equal numbers may be a rounding error instead of zero.
-        mean, std = both.mean(0), np.where(np.ptp(both, axis=0) > 0, both.std(0), 1.0)
-        return cls(mean[:-1], std[:-1], float(mean[-1]), float(std[-1]))
-
-    def x(self, values: Any) -> Float32[np.ndarray, "rows features"]:
-        """Inputs in training standard deviations from the training mean, as float32."""
-        inputs = _checks.matrix(values, "x", np.float64)
-        if inputs.shape[1] != len(self.x_mean):
-            raise ValueError(f"x has {inputs.shape[1]} columns, the training part had {len(self.x_mean)}")
-        return ((inputs - self.x_mean) / self.x_std).astype(np.float32)
-
-    def y(self, values: Any) -> Float64[np.ndarray, "..."]:
-        """Targets in training standard deviations from the training mean, as float64."""
-        return (_checks.finite(values, "y", np.float64) - self.y_mean) / self.y_std
 
 
 def fetch_uci(

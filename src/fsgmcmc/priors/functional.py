@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from fsgmcmc.measurement import FixedSet, Measurement, PoolDraw, SetDraw
 from fsgmcmc.priors.base import Prior
-from fsgmcmc.priors.gaussian_process import GaussianProcess
+from fsgmcmc.priors.gaussian_process import GaussianProcess, in_float64
 from fsgmcmc.random import normal
 
 # A float32 Cholesky factor of a smooth kernel breaks down a little below this relative nugget.
@@ -56,8 +56,7 @@ class Functional(Prior):
                 f"use at least {SMALLEST_REDRAWN_NUGGET:g} (1e-3 is a good value) or a fixed set of points"
             )
         if isinstance(self.measurement, PoolDraw) and len(self.measurement.pool) <= LARGEST_POOL:
-            with jax.enable_x64(True):
-                covariance = np.asarray(self.process.covariance(jnp.asarray(self.measurement.pool, jnp.float64)))
+            covariance = in_float64(GaussianProcess.covariance, self.process, np.float64(self.measurement.pool))
             return PooledPrior(self.function, process, self.measurement, _float32(covariance))
         return RedrawnPrior(self.function, process, self.measurement)
 

@@ -117,6 +117,8 @@ def fit(
         raise TypeError(f"posterior is built by function_space or parameter_space, not {type(posterior).__name__}")
     if not isinstance(method, Method):
         raise TypeError(f"method must be bbb(), fbnn() or ifbnn(), not {type(method).__name__}")
+    if posterior.source is not None:
+        raise ValueError("variational methods do not stream data: build the posterior without stream=True")
     method.check(posterior)
     steps, draws = _checks.count(steps, "steps"), _checks.count(draws, "draws")
     schedule = as_schedule(learning_rate, "learning_rate")
