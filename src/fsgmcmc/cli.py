@@ -1,9 +1,9 @@
 """The command line; it parses, calls, and prints."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -134,24 +134,57 @@ def reproduce_uci(
     pretraining: Annotated[int | None, typer.Option(min=0, help="Ablation: iterations; 0 is none.")] = None,
 ) -> None:
     """UCI regression; what is finished already in OUT is not done again."""
-    from rich.console import Console
+    from fsgmcmc.experiments import uci_sweep
 
-    from fsgmcmc.experiments import sweep, uci_sweep
-
-    console = Console()
     changes = {"draws": samples, "points": points, "kernel": kernel, "pretraining": pretraining}
     with _told(OSError, ValueError):
         plan = uci_sweep.plan(preset, datasets, splits, methods, data, changes)
+    _sweep(out, "uci", lambda: uci_sweep.execute(plan, out, jobs), uci_sweep.write, plan.note)
+
+
+@reproduce_app.command("images")
+def reproduce_images(
+    out: Annotated[Path, typer.Option(help="Folder for images.json, images.csv, images.md and images.png.")],
+    preset: Annotated[str, typer.Option(help="quick, tuned or paper (ResNet-18, for an accelerator).")] = "quick",
+    datasets: Annotated[str, typer.Option(help="Of mnist, fashion and cifar10, joined by commas.")] = "mnist,fashion",
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds, each with its own training images and chains.")] = 3,
+    methods: Annotated[str, typer.Option(help="Names joined by commas.")] = "sgld,fsgld,sghmc,fsghmc,gp",
+    jobs: Annotated[int, typer.Option(min=1, help="Worker processes, each on a core of its own.")] = 2,
+    data: Annotated[Path | None, typer.Option(help="The folder that holds the image sets.")] = None,
+    images: Annotated[int | None, typer.Option(min=100, help="Training images instead of the preset's.")] = None,
+    half: Annotated[bool, typer.Option(help="Compute in bfloat16, for accelerators.")] = False,
+    stream: Annotated[bool, typer.Option(help="Leave the training images on the host.")] = False,
+) -> None:
+    """Image classification and foreign images; what is finished already in OUT is not done again."""
+    from fsgmcmc.experiments import images_sweep
+
+    changes = {"images": images, "half": half or None, "stream": stream or None}
+    with _told(OSError, ValueError):
+        plan = images_sweep.plan(preset, datasets, seeds, methods, data, out, changes)
+    _sweep(out, "images", lambda: images_sweep.execute(plan, out, jobs), images_sweep.write, plan.note)
+
+
+def _sweep(
+    out: Path,
+    name: str,
+    execute: Callable[[], list[dict[str, Any]]],
+    write: Callable[[list[dict[str, Any]], Path, str], None],
+    note: str,
+) -> None:
+    """Do a planned sweep and write its results."""
+    from fsgmcmc.experiments import sweep
+
     _writable(out)
     try:
         with _told(sweep.SweepError, code=1):
-            records = uci_sweep.execute(plan, out, jobs)
+            records = execute()
     except KeyboardInterrupt:
         typer.echo("interrupted; the same command goes on where this one stopped", err=True)
         raise typer.Exit(130) from None
-    uci_sweep.write(records, out, plan.note)
+    write(records, out, note)
     diverged = sum(record["diverged"] for record in records)
-    console.print(f"{len(records)} runs, {diverged} diverged; wrote uci.md, uci.png, uci.csv and uci.json to {out}")
+    files = f"{name}.md, {name}.png, {name}.csv and {name}.json"
+    typer.echo(f"{len(records)} runs, {diverged} diverged; wrote {files} to {out}")
 
 
 @contextlib.contextmanager

@@ -152,15 +152,23 @@ def _normal(key: PRNGKeyArray, shape: tuple[int, ...]) -> Array:
 
 
 def _convolve(layer: dict[str, Array], x: Images, stride: int = 1) -> Features:
-    """A convolution and the normalisation of its values, group by group of channels within each image."""
+    """A convolution and the normalisation of its values, group by group of channels within each image.
+
+    v ↦ a v + b with a = scale / sd and b = shift − a mean: two numbers for each image and channel, so that the values
+    are read as few times as possible.
+    """
     values = _convolution(layer["kernel"], x, stride)
-    batch, height, width, channels = values.shape
-    groups = max(channels // CHANNELS_PER_GROUP, 1) if channels % CHANNELS_PER_GROUP == 0 else 1
-    grouped = values.reshape(batch, height * width, groups, channels // groups)
-    mean = jnp.mean(grouped, axis=(1, 3), keepdims=True)
-    variance = jnp.mean(jnp.square(grouped - mean), axis=(1, 3), keepdims=True)
-    normal = (grouped - mean) * jax.lax.rsqrt(variance + SMALLEST_VARIANCE)
-    return normal.reshape(values.shape) * layer["scale"] + layer["shift"]
+    channels = values.shape[-1]
+    groups = channels // CHANNELS_PER_GROUP if channels % CHANNELS_PER_GROUP == 0 else 1
+
+    def group_mean(numbers: Features) -> Float[Array, "batch 1 1 features"]:
+        by_group = jnp.mean(numbers, axis=(1, 2)).reshape(-1, groups, channels // groups).mean(axis=-1)
+        return jnp.repeat(by_group, channels // groups, axis=1)[:, None, None]
+
+    mean = group_mean(values)
+    variance = jnp.maximum(group_mean(jnp.square(values)) - jnp.square(mean), 0.0)
+    a = layer["scale"] * jax.lax.rsqrt(variance + SMALLEST_VARIANCE)
+    return a * values + (layer["shift"] - a * mean)
 
 
 def _convolution(kernel: Array, x: Images, stride: int, padding: str = "SAME") -> Features:

@@ -8,7 +8,8 @@ import pytest
 from scipy import stats
 
 from fsgmcmc.experiments import published
-from fsgmcmc.experiments.uci_report import COLUMNS, compare, figure, leaders, markdown, write_csv
+from fsgmcmc.experiments.tables import compare, leaders
+from fsgmcmc.experiments.uci_report import COLUMNS, figure, markdown, write_csv
 
 EASE = (0.0, 0.3, -0.2, 0.5, 0.1, -0.4)  # how hard each split is, for every method alike
 NOISE = (0.01, -0.02, 0.02, -0.01, 0.015, -0.015)

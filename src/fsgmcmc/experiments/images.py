@@ -1,8 +1,6 @@
-"""Image classification and detection of foreign images: settings by preset, and one run of one method.
+"""Images and foreign images: one run of one method.
 
-A network learns one set of images and is then shown another: is it less certain there? `paper` keeps the settings as
-they were printed, for an accelerator. `quick` and `tuned` are for two cores: a small residual network, 10,000 training
-images, and the same network, warm-up and number of gradients for every sampler.
+A network learns one set of images and is then shown another: is it less certain there?
 """
 
 import hashlib
@@ -10,183 +8,39 @@ import math
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from fsgmcmc import __version__, metrics
-from fsgmcmc.convolutional import ResNet
-from fsgmcmc.data import Images, PixelScale, load_images
-from fsgmcmc.likelihoods import Categorical
-from fsgmcmc.measurement import subset
-from fsgmcmc.networks import BFloat16
-from fsgmcmc.posterior import Posterior, function_space, parameter_space
+from fsgmcmc import __version__, metrics, variational
+from fsgmcmc.experiments.images_problem import CLASSES, Problem, Settings, posterior, prepare
 from fsgmcmc.predictions import CategoricalPrediction
-from fsgmcmc.priors import GaussianProcess, GaussianWeights, PretrainedClasses, pretrain_classes, rbf
-from fsgmcmc.samplers import fsghmc, fsgld, sghmc, sgld, step_decay
+from fsgmcmc.samplers import cyclical, fsghmc, fsgld, sghmc, sgld, step_decay
 from fsgmcmc.samplers.base import Sampler
 from fsgmcmc.samples import functions_at
 from fsgmcmc.sampling import DivergenceError, sample
-from fsgmcmc.warm_up import DivergedWarmUpError, WarmUp
+from fsgmcmc.warm_up import DivergedWarmUpError
 
-FOREIGN = {"mnist": "fashion", "fashion": "mnist", "cifar10": "svhn"}
-"""Each set, and the one whose test images are foreign to it."""
-
-CLASSES = 10
 ENTROPY_BINS = 30
-NUGGET = 1e-3
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Everything that a preset fixes.
+class Checkpoint(NamedTuple):
+    """The file of an interrupted run, and how often it is written, in seconds."""
 
-    Attributes:
-        depth: Of the residual network.
-        width: Channels of its first stage.
-        images: Training images, a random subset; None takes all.
-        test_images: Test images of each set, in their order; None takes all.
-        batch_size: Images of the likelihood in each gradient.
-        points: Measurement points, training images drawn anew for each gradient.
-        gp_images: Training images that the Dirichlet Gaussian process is fitted to.
-        gp_iterations: Of that fit.
-        adam_steps: Steps of the warm-up.
-        learning_rate: Adam's at the start.
-        step_size: None has it measured; a number is that of the mean potential U / N, as it is usually given.
-        burn_in, draws, thinning: Of each chain, in steps; in epochs where `in_epochs`.
-        weight_scale: Standard deviation of the weights' prior, times 1 / sqrt(fan in).
-        half: Compute in bfloat16.
-        stream: Leave the training images on the host.
-    """
-
-    preset: str
-    depth: int = 8
-    width: int = 16
-    images: int | None = 10_000
-    test_images: int | None = None
-    batch_size: int = 125
-    points: int = 40
-    gp_images: int = 500
-    gp_iterations: int = 50
-    adam_steps: int = 1500
-    learning_rate: float = 3e-3
-    step_size: float | None = None
-    burn_in: int = 200
-    draws: int = 20
-    thinning: int = 40
-    chains: int = 1
-    in_epochs: bool = False
-    weight_scale: float = math.sqrt(2)
-    half: bool = False
-    stream: bool = False
-
-    @property
-    def warm_up(self) -> WarmUp | None:
-        """How chains find a good region and a step; None where the step is given."""
-        if self.step_size is not None:
-            return None
-        return WarmUp(adam_steps=self.adam_steps, learning_rate=self.learning_rate, blocks=1, block_steps=20)
-
-    def steps_of(self, count: int, rows: int) -> int:
-        """`burn_in` or `thinning` in steps where there are so many training images."""
-        return count * max(rows // self.batch_size, 1) if self.in_epochs else count
+    path: Path | None = None
+    every: float = 60.0
 
 
-PAPER = Settings(
-    "paper",
-    depth=18,
-    width=64,
-    images=None,
-    gp_images=1000,
-    gp_iterations=500,
-    step_size=1e-2,
-    burn_in=60,
-    draws=10,
-    thinning=2,
-    in_epochs=True,
-)
-# Epochs of burn-in and between draws, by set.
-PAPER_EPOCHS = {"mnist": (60, 2), "fashion": (100, 10), "cifar10": (80, 2)}
-PRESETS = {
-    "quick": Settings("quick", width=8, adam_steps=800, burn_in=100, draws=10, thinning=20),
-    "tuned": Settings("tuned"),
-    "paper": PAPER,
-}
+NO_CHECKPOINT = Checkpoint()
 
-
-def settings_for(preset: str, dataset: str) -> Settings:
-    """The settings of a preset for one set."""
-    settings = PRESETS[preset]
-    if preset != "paper":
-        return settings
-    burn_in, thinning = PAPER_EPOCHS[dataset]
-    return replace(settings, burn_in=burn_in, thinning=thinning)
-
-
-@dataclass(frozen=True, eq=False)
-class Problem:
-    """Training and test images on one scale, the foreign test images, and the Gaussian process of the training part."""
-
-    x: np.ndarray
-    y: np.ndarray
-    test: np.ndarray
-    labels: np.ndarray
-    foreign: np.ndarray
-    fit: PretrainedClasses
-
-
-@lru_cache(maxsize=1)
-def prepare(dataset: str, seed: int, settings: Settings, data: Path | None) -> Problem:
-    """The images of a run and their Gaussian process, which all methods of the seed share."""
-    train, test = load_images(dataset, "train", data), load_images(dataset, "test", data)
-    foreign = load_images(FOREIGN[dataset], "test", data)
-    train = train if settings.images is None else train.some(settings.images, seed)
-    scale = PixelScale.fit(train.x)
-    x = scale(train.x)
-    # A kernel that knows nothing of the distances between images: the first start is their typical distance.
-    prior = GaussianProcess(rbf(lengthscale=math.sqrt(x[0].size), variance=4.0), nugget=NUGGET)
-    fit = pretrain_classes(
-        prior, x, train.y, CLASSES, settings.gp_iterations, starts=1, max_points=settings.gp_images, seed=seed
-    )
-    shown, other = (scale(_first(images, settings.test_images).x) for images in (test, foreign))
-    return Problem(x, train.y, shown, _first(test, settings.test_images).y, other, fit)
-
-
-def _first(images: Images, rows: int | None) -> Images:
-    return Images(images.name, images.x[:rows], images.y[:rows], images.files)
-
-
-def posterior(problem: Problem, settings: Settings, functional: bool) -> Posterior:
-    """The network's posterior with the Gaussian process or Gaussian weights as its prior."""
-    network = ResNet(settings.depth, settings.width)
-    chosen = BFloat16(network) if settings.half else network
-    likelihood, batch_size, stream = Categorical(CLASSES), settings.batch_size, settings.stream
-    if not functional:
-        prior = GaussianWeights(settings.weight_scale, "fan_in")
-        return parameter_space(
-            chosen, problem.x, problem.y, prior=prior, likelihood=likelihood, batch_size=batch_size, stream=stream
-        )
-    return function_space(
-        chosen,
-        problem.x,
-        problem.y,
-        prior=problem.fit.prior,
-        measurement=subset(problem.x, settings.points),
-        likelihood=likelihood,
-        batch_size=batch_size,
-        stream=stream,
-    )
-
-
-Runner = Callable[[Problem, Settings, int, Path | None], tuple[CategoricalPrediction, dict[str, Any]]]
+Runner = Callable[[Problem, Settings, int, Checkpoint], tuple[CategoricalPrediction, dict[str, Any]]]
 
 
 def _sampled(sampler: Callable[..., Sampler], functional: bool) -> Runner:
     def run(
-        problem: Problem, settings: Settings, seed: int, checkpoint: Path | None
+        problem: Problem, settings: Settings, seed: int, checkpoint: Checkpoint
     ) -> tuple[CategoricalPrediction, dict[str, Any]]:
         target = posterior(problem, settings, functional)
         step = None
@@ -203,8 +57,9 @@ def _sampled(sampler: Callable[..., Sampler], functional: bool) -> Runner:
             burn_in=settings.steps_of(settings.burn_in, len(problem.x)),
             chains=settings.chains,
             warm_up=settings.warm_up,
-            collect=functions_at(target, np.concatenate([problem.test, problem.foreign])),
-            checkpoint=checkpoint,
+            collect=functions_at(target, problem.shown),
+            checkpoint=checkpoint.path,
+            checkpoint_seconds=checkpoint.every,
         )
         logits = samples.collected.reshape(-1, *samples.collected.shape[2:])
         rate = samples.info["iterations"] * settings.chains * target.rows_per_step / samples.info["seconds"]
@@ -215,11 +70,33 @@ def _sampled(sampler: Callable[..., Sampler], functional: bool) -> Runner:
 
 
 def _gaussian_process(
-    problem: Problem, settings: Settings, seed: int, checkpoint: Path | None
+    problem: Problem, settings: Settings, seed: int, checkpoint: Checkpoint
 ) -> tuple[CategoricalPrediction, dict[str, Any]]:
     """The Dirichlet Gaussian process alone."""
     del settings, checkpoint
-    return problem.fit.classify(np.concatenate([problem.test, problem.foreign]), draws=50, seed=seed), {}
+    return problem.fit.classify(problem.shown, draws=50, seed=seed), {}
+
+
+def _fitted(method: Callable[[Settings], variational.Method], functional: bool) -> Runner:
+    def run(
+        problem: Problem, settings: Settings, seed: int, checkpoint: Checkpoint
+    ) -> tuple[CategoricalPrediction, dict[str, Any]]:
+        target = posterior(problem, settings, functional)
+        samples = variational.fit(
+            seed,
+            target,
+            method(settings),
+            steps=settings.gradients,
+            learning_rate=cyclical(settings.learning_rate, length=settings.gradients),
+            draws=settings.draws,
+            checkpoint=checkpoint.path,
+            checkpoint_seconds=checkpoint.every,
+        )
+        logits = samples.functions(problem.shown)[0]
+        rate = samples.info["iterations"] * target.rows_per_step / samples.info["seconds"]
+        return CategoricalPrediction(logits), {"weights": target.size, "images_per_second": rate}
+
+    return run
 
 
 METHODS: dict[str, Runner] = {
@@ -228,15 +105,23 @@ METHODS: dict[str, Runner] = {
     "sghmc": _sampled(sghmc, functional=False),
     "fsghmc": _sampled(fsghmc, functional=True),
     "gp": _gaussian_process,
+    "bbb": _fitted(lambda s: variational.bbb(draws_per_step=s.fit_draws), functional=False),
+    "fbnn": _fitted(lambda s: variational.fbnn(draws_per_step=s.function_draws), functional=True),
+    "ifbnn": _fitted(lambda s: variational.ifbnn(draws_per_step=s.fit_draws, functions=s.functions), functional=True),
 }
 
 
 def run(
-    dataset: str, seed: int, method: str, settings: Settings, data: Path | None = None, checkpoint: Path | None = None
+    dataset: str,
+    seed: int,
+    method: str,
+    settings: Settings,
+    data: Path | None = None,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> dict[str, Any]:
     """One run: its record, with scores missing where it diverged.
 
-    `checkpoint` is a file from which an interrupted run goes on; it is gone when the run is finished.
+    From the file of the checkpoint an interrupted run goes on; it is gone when the run is finished.
     """
     problem = prepare(dataset, seed, settings, data)
     record: dict[str, Any] = {"dataset": dataset, "method": method, "preset": settings.preset, "seed": seed}
@@ -246,10 +131,10 @@ def run(
         with warnings.catch_warnings(action="ignore", category=UserWarning):
             prediction, info = METHODS[method](problem, settings, number(dataset, seed, method), checkpoint)
         scores = score(prediction, problem.labels)
-    except (DivergenceError, DivergedWarmUpError):
+    except (DivergenceError, DivergedWarmUpError, variational.DivergedFitError):
         info, scores = {}, {}
-    if checkpoint is not None:
-        checkpoint.unlink(missing_ok=True)
+    if checkpoint.path is not None:
+        checkpoint.path.unlink(missing_ok=True)
     nothing = dict.fromkeys((*SCORES, "weights", "step_size", "images_per_second"))
     return record | nothing | info | scores | {"seconds": time.monotonic() - began, "diverged": not scores}
 

@@ -86,6 +86,41 @@ def execute(
         raise SweepError(f"{len(failures)} runs failed; the others are kept. " + "; ".join(failures))
 
 
+def complete(
+    groups: Sequence[Sequence[Run]],
+    function: Callable[..., Record],
+    folder: Path,
+    jobs: int,
+    wanted: Callable[[Record], bool],
+    title: Callable[[Record], str],
+) -> list[Record]:
+    """Do the runs that have no wanted record in the folder yet, with progress; all wanted records, older ones too."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    planned = {run.name for group in groups for run in group}
+    done = load(folder, wanted).keys() & planned
+    left = [group for group in (tuple(r for r in group if r.name not in done) for group in groups) if group]
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, TimeRemainingColumn()) as bar:
+        task = bar.add_task("runs", total=len(planned), completed=len(done))
+
+        def finished(record: Record) -> None:
+            bar.update(task, advance=1, description=title(record))
+            if not bar.console.is_terminal:
+                print(json.dumps(record), flush=True)
+
+        if left:
+            execute(left, function, folder, min(jobs, len(left)), finished)
+    return list(load(folder, wanted).values())
+
+
 def _start_worker(cores: Any, cache: Path) -> None:
     core = cores.get()
     if core is not None:

@@ -7,17 +7,28 @@ A diverged run is counted, but its scores are not used; neither are scores that 
 import csv
 import itertools
 import math
-import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import stats
 
 from fsgmcmc.experiments import published
+from fsgmcmc.experiments.tables import (
+    METHODS,
+    PAIRS,
+    SIGNIFICANCE,
+    Scores,
+    compare,
+    leaders,
+    mean_and_sd,
+    name_of,
+    number,
+    ordered,
+    plus_minus,
+    table,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,25 +37,11 @@ COLUMNS = (
     *("dataset", "method", "preset", "split", "rmse", "rmse_std", "nll", "nll_moment", "nll_std", "crps"),
     *("coverage_50", "coverage_90", "coverage_95", "width_90", "r_hat", "ess", "seconds", "diverged"),
 )
-METHODS = {  # in the order of every table: title and colour
-    "sgld": ("SGLD", "#9db8dc"),
-    "fsgld": ("fSGLD", "#2f5597"),
-    "sghmc": ("SGHMC", "#f2b382"),
-    "fsghmc": ("fSGHMC", "#c8561b"),
-    "bbb": ("BBB", "#a9d3a0"),
-    "fbnn": ("FBNN", "#3c8d4f"),
-    "ifbnn": ("IFBNN", "#8172b3"),
-    "gp": ("exact GP", "#222222"),
-    "map-ensemble": ("MAP ensemble", "#8c8c8c"),
-}
 MARKS = {published.MC_DROPOUT: ":", published.BEST_KNOWN: "--"}  # published values in the figure, line styles
 OTHER_COLOURS = ("#da8bc3", "#64b5cd", "#ccb974", "#937860")
 PRESETS = ("tuned", "paper", "quick")
-PAIRS = (("fsgld", "sgld"), ("fsghmc", "sghmc"))
-SIGNIFICANCE = 0.05
 
 Record = dict[str, Any]
-Scores = dict[int, float]  # by split
 
 SCORES = (  # title, key, sign that makes low good, numbers of others, what they are called
     ("RMSE, standardised units", "rmse_std", 1, published.PAPER_RMSE, "paper: "),
@@ -70,51 +67,6 @@ PRIOR_LEGEND = (
 )
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """First − second over common splits: how many, mean, its standard error, two-sided p; NaN if not defined."""
-
-    splits: int
-    difference: float
-    error: float
-    p: float
-
-    @property
-    def word(self) -> str:
-        """What the first does to a score that should be low."""
-        if not self.p < SIGNIFICANCE:
-            return "not tested" if math.isnan(self.p) else "no difference"
-        return "helps" if self.difference < 0 else "hurts"
-
-
-def compare(first: Scores, second: Scores) -> Comparison:
-    """The paired t-test of two methods.
-
-    >>> compare({0: 1.0, 1: 2.0, 2: 3.0, 3: 9.0}, {0: 2.0, 1: 3.1, 2: 3.9}).word
-    'helps'
-    """
-    common = sorted(first.keys() & second.keys())
-    a, b = (np.array([scores[split] for split in common]) for scores in (first, second))
-    if len(common) < 2:
-        return Comparison(len(common), float(a[0] - b[0]) if common else math.nan, math.nan, math.nan)
-    error = float(np.std(a - b, ddof=1) / math.sqrt(len(common)))
-    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # differences that are all the same
-        p = 1.0 if np.array_equal(a, b) else float(stats.ttest_rel(a, b).pvalue)
-    return Comparison(len(common), float(np.mean(a - b)), error, p)
-
-
-def leaders(row: Mapping[str, Scores]) -> set[str]:
-    """The best method, with the lowest mean, and those not significantly worse; nobody if nothing can be tested."""
-    rivals = {method: scores for method, scores in row.items() if len(scores) > 1}
-    if not rivals:
-        return set()
-    shared = set.intersection(*(set(scores) for scores in rivals.values()))
-    best = min(rivals, key=lambda method: np.mean([rivals[method][split] for split in shared or rivals[method]]))
-    tests = {method: compare(rivals[method], rivals[best]) for method in rivals if method != best}
-    tested = {method: test.word for method, test in tests.items() if test.splits > 1}
-    return {best, *(method for method, word in tested.items() if word != "hurts")} if tested else set()
-
-
 def write_csv(records: list[Record], path: Path) -> None:
     """One row per record, columns in the order of `COLUMNS`; what is missing is empty."""
     with path.open("w", newline="", encoding="utf-8") as file:
@@ -126,7 +78,7 @@ def write_csv(records: list[Record], path: Path) -> None:
 def markdown(records: list[Record], note: str = "") -> str:
     """The document `uci.md`; the note, such as the command and the commit, stands under the title."""
     blocks = ["# UCI regression", *([note] if note else []), *INTRODUCTION]
-    for preset in _ordered((record["preset"] for record in records), PRESETS):
+    for preset in ordered((record["preset"] for record in records), PRESETS):
         blocks += _preset_section(preset, _latest(records, preset))
     return "\n\n".join(blocks) + "\n"
 
@@ -138,7 +90,7 @@ def figure(records: list[Record], path: Path, preset: str | None = None) -> None
     """
     from matplotlib.figure import Figure
 
-    preset = preset or _ordered((record["preset"] for record in records), PRESETS)[0]
+    preset = preset or ordered((record["preset"] for record in records), PRESETS)[0]
     records = _latest(records, preset)
     methods, datasets = _methods(records), list(_cells(records, "nll"))
     spare = itertools.cycle(OTHER_COLOURS)
@@ -146,7 +98,7 @@ def figure(records: list[Record], path: Path, preset: str | None = None) -> None
     width = max(5.2, 1.6 + 1.9 * len(datasets))
     fig = Figure(figsize=(width, 1.5 + 2 * max(1.4, 0.27 * len(methods))), layout="constrained")
     panels = fig.subplots(2, len(datasets), squeeze=False, sharey=True)
-    legend = {_title(m): panels[0, 0].plot([], [], "o", color=colour)[0] for m, colour in colours.items()}
+    legend = {name_of(m): panels[0, 0].plot([], [], "o", color=colour)[0] for m, colour in colours.items()}
     labels = ("standardised RMSE\n(lower is better)", "log-likelihood\n(higher is better)")
     for line, metric, sign, label in zip(panels, ("rmse_std", "nll"), (1, -1), labels, strict=True):
         for panel, (dataset, row) in zip(line, _cells(records, metric).items(), strict=True):
@@ -156,7 +108,7 @@ def figure(records: list[Record], path: Path, preset: str | None = None) -> None
                 for name, dashes in MARKS.items():
                     at = published.LOG_LIKELIHOOD[dataset][name]
                     legend[name] = panel.axvline(at, color="#222222", lw=0.8, ls=dashes, zorder=0)
-        line[0].set_yticks(range(len(methods)), [_title(method) for method in methods], fontsize=9)
+        line[0].set_yticks(range(len(methods)), [name_of(method) for method in methods], fontsize=9)
         line[0].set_ylabel(label, fontsize=9)
     panels[0, 0].set_ylim(len(methods) - 0.4, -0.6)
     fig.legend(legend.values(), legend, loc="outside lower center", ncols=int(width // 1.25), frameon=False, fontsize=9)
@@ -166,15 +118,15 @@ def figure(records: list[Record], path: Path, preset: str | None = None) -> None
 
 def _dots(panel: "Axes", row: list[tuple[Scores, str]], sign: int) -> None:
     """A dot and its error bar for every method that has scores."""
-    means = sorted(_mean_and_sd(scores)[0] for scores, _ in row if scores)
+    means = sorted(mean_and_sd(scores)[0] for scores, _ in row if scores)
     # Three quarters of the methods decide what is drawn to scale.
     worst = 4 * means[3 * (len(means) - 1) // 4] - 3 * means[0] if len(means) > 3 else math.inf
     for place, (scores, colour) in enumerate(row):
-        mean, spread = _mean_and_sd(scores)
+        mean, spread = mean_and_sd(scores)
         if mean > worst:
             edge, at, side = panel.get_yaxis_transform(), 0.5 + 0.47 * sign, "right" if sign > 0 else "left"
             panel.plot(at, place, ">" if sign > 0 else "<", color=colour, ms=6, transform=edge)
-            value, at = _number(sign * mean, 2), at - 0.05 * sign
+            value, at = number(sign * mean, 2), at - 0.05 * sign
             panel.text(at, place, value, ha=side, va="center", fontsize=7, color="#222222", transform=edge)
         elif scores:
             error = 0.0 if math.isnan(spread) else spread / math.sqrt(len(scores))
@@ -197,13 +149,13 @@ def _preset_section(preset: str, records: list[Record]) -> list[str]:
         for dataset, row in _cells(records, metric).items():
             values = [list(row.get(method, {}).values()) for method in methods]
             rows.append([dataset, *(f"{summary(v):.{digits}f}" if v else "" for v in values)])
-        sections += [f"### {title}", _table(["", *map(_title, methods)], rows)]
+        sections += [f"### {title}", table(["", *map(name_of, methods)], rows)]
     return sections + _prior_section(records)
 
 
 def _counts(records: list[Record]) -> str:
     """How many runs, and what diverged."""
-    lost = Counter(f"{_title(record['method'])} on {record['dataset']}" for record in records if _diverged(record))
+    lost = Counter(f"{name_of(record['method'])} on {record['dataset']}" for record in records if _diverged(record))
     where = ", ".join(f"{name} {count}" for name, count in sorted(lost.items()))
     return f"Runs: {len(records)}. Diverged, and left out of every mean: {lost.total()}{f' ({where})' if lost else ''}."
 
@@ -216,17 +168,17 @@ def _score_table(records: list[Record], metric: str, sign: int, others: publishe
     for dataset, row in cells.items():
         lost = {record["method"] for record in records if record["dataset"] == dataset and _diverged(record)}
         bold = leaders({method: scores for method, scores in row.items() if method not in lost})
-        digits = 3 if sign > 0 and any(_mean_and_sd(scores)[0] < 0.1 for scores in row.values()) else 2
+        digits = 3 if sign > 0 and any(mean_and_sd(scores)[0] < 0.1 for scores in row.values()) else 2
         rows.append([dataset])
         for method in methods:
             scores = row.get(method, {})
-            mean, spread = _mean_and_sd(scores)
-            text = _plus_minus(sign * mean, spread, digits) + (f" ({len(scores)})" if 0 < len(scores) < usual else "")
+            mean, spread = mean_and_sd(scores)
+            text = plus_minus(sign * mean, spread, digits) + (f" ({len(scores)})" if 0 < len(scores) < usual else "")
             rows[-1].append(f"**{text}**" if method in bold else text)
         for value in (others.get(dataset, {}).get(name, math.nan) for name in names):
-            rows[-1].append(_number(value, 2 if round(value, 2) == value else 3))
+            rows[-1].append(number(value, 2 if round(value, 2) == value else 3))
     splits = f"Splits: {usual}, or the number in brackets."
-    return f"{splits}\n\n{_table(['', *map(_title, methods), *(prefix + name for name in names)], rows)}"
+    return f"{splits}\n\n{table(['', *map(name_of, methods), *(prefix + name for name in names)], rows)}"
 
 
 def _prior_section(records: list[Record]) -> list[str]:
@@ -236,12 +188,12 @@ def _prior_section(records: list[Record]) -> list[str]:
         if {functional, parameter} <= rmse[dataset].keys():
             tests = [compare(cells[dataset][functional], cells[dataset][parameter]) for cells in (rmse, nll)]
             splits = " / ".join(dict.fromkeys(str(test.splits) for test in tests))
-            rows.append([dataset, f"{_title(functional)} − {_title(parameter)}", splits])
+            rows.append([dataset, f"{name_of(functional)} − {name_of(parameter)}", splits])
             for test in tests:
-                p = "< 0.001" if test.p < 0.001 else _number(test.p, 3)
-                rows[-1] += [_plus_minus(test.difference, test.error, 3), p, test.word]
+                p = "< 0.001" if test.p < 0.001 else number(test.p, 3)
+                rows[-1] += [plus_minus(test.difference, test.error, 3), p, test.word]
     head = ["", "pair", "splits", "RMSE difference", "p", "RMSE", "NLL difference", "p", "NLL"]
-    return ["### Functional against parameter prior", PRIOR_LEGEND, _table(head, rows)] if rows else []
+    return ["### Functional against parameter prior", PRIOR_LEGEND, table(head, rows)] if rows else []
 
 
 def _latest(records: list[Record], preset: str) -> list[Record]:
@@ -250,7 +202,7 @@ def _latest(records: list[Record], preset: str) -> list[Record]:
 
 def _cells(records: list[Record], metric: str) -> dict[str, dict[str, Scores]]:
     """Scores by data set and method; a method that ran and has none is there, empty."""
-    datasets = _ordered((record["dataset"] for record in records), tuple(published.PAPER_RMSE))
+    datasets = ordered((record["dataset"] for record in records), tuple(published.PAPER_RMSE))
     cells: dict[str, dict[str, Scores]] = {dataset: {} for dataset in datasets}
     for record in records:
         scores = cells[record["dataset"]].setdefault(record["method"], {})
@@ -265,35 +217,5 @@ def _diverged(record: Record) -> bool:
     return bool(record.get("diverged")) or math.isinf(record.get("nll") or 0.0)
 
 
-def _mean_and_sd(scores: Scores) -> tuple[float, float]:
-    """NaN for what the number of scores does not allow."""
-    values = list(scores.values())
-    return float(np.mean(values)) if values else math.nan, float(np.std(values, ddof=1)) if values[1:] else math.nan
-
-
-def _title(method: str) -> str:
-    return METHODS[method][0] if method in METHODS else method
-
-
 def _methods(records: list[Record]) -> list[str]:
-    return _ordered((record["method"] for record in records), tuple(METHODS))
-
-
-def _ordered(names: Any, known: tuple[str, ...]) -> list[str]:
-    """Without repetition: known names in their order, then the others by alphabet."""
-    present = set(names)
-    return [name for name in known if name in present] + sorted(present - set(known))
-
-
-def _number(value: float, digits: int) -> str:
-    text = f"{value:.{digits}f}" if abs(value) < 1000 else f"{value:.2g}"
-    return "" if math.isnan(value) else text.replace("-", "−")
-
-
-def _plus_minus(value: float, spread: float, digits: int) -> str:
-    return _number(value, digits) + ("" if math.isnan(spread) else f" ± {_number(spread, digits)}")
-
-
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)
+    return ordered((record["method"] for record in records), tuple(METHODS))

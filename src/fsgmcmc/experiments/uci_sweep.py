@@ -57,31 +57,14 @@ def plan(
 
 def execute(plan: Plan, out: Path, jobs: int) -> list[dict[str, Any]]:
     """Do what is not done yet, with progress; all records of these settings in `out`, from earlier sweeps too."""
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
+    return sweep.complete(
+        plan.groups,
+        uci.run,
+        out / "runs",
+        jobs,
+        wanted=lambda record: record.get("settings") == uci.fingerprint(plan.settings, record.get("method", "")),
+        title=lambda record: f"{record['dataset']} {record['split']} {record['method']}",
     )
-
-    runs = out / "runs"
-    planned = [run.name for group in plan.groups for run in group]
-    done = {name: record for name, record in _finished(runs, plan.settings).items() if name in set(planned)}
-    left = [group for group in (tuple(r for r in group if r.name not in done) for group in plan.groups) if group]
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, TimeRemainingColumn()) as bar:
-        task = bar.add_task("runs", total=len(planned), completed=len(done))
-
-        def finished(record: dict[str, Any]) -> None:
-            bar.update(task, advance=1, description=f"{record['dataset']} {record['split']} {record['method']}")
-            if not bar.console.is_terminal:
-                print(json.dumps(record), flush=True)
-
-        if left:
-            sweep.execute(left, uci.run, runs, min(jobs, len(left)), finished)
-    return list(_finished(runs, plan.settings).values())
 
 
 def write(records: list[dict[str, Any]], out: Path, note: str) -> None:
@@ -90,12 +73,6 @@ def write(records: list[dict[str, Any]], out: Path, note: str) -> None:
     uci_report.write_csv(records, out / "uci.csv")
     _storage.write_text(out / "uci.md", uci_report.markdown(records, note))
     uci_report.figure(records, out / "uci.png")
-
-
-def _finished(runs: Path, settings: Settings) -> dict[str, dict[str, Any]]:
-    return sweep.load(
-        runs, lambda record: record.get("settings") == uci.fingerprint(settings, record.get("method", ""))
-    )
 
 
 def _splits(text: str, available: int, dataset: str) -> list[int]:

@@ -1,0 +1,187 @@
+"""Images and foreign images: settings by preset, and the posterior of a network on one set.
+
+`paper` keeps the settings as they were printed, for an accelerator. `quick` and `tuned` are for two cores: a small
+residual network, 10,000 training images, and the same network, warm-up and number of gradients for every sampler.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fsgmcmc.convolutional import ResNet
+from fsgmcmc.data import Images, PixelScale, load_images
+from fsgmcmc.likelihoods import Categorical
+from fsgmcmc.measurement import subset
+from fsgmcmc.networks import BFloat16
+from fsgmcmc.posterior import Posterior, function_space, parameter_space
+from fsgmcmc.priors import GaussianProcess, GaussianWeights, PretrainedClasses, pretrain_classes, rbf
+from fsgmcmc.warm_up import WarmUp
+
+FOREIGN = {"mnist": "fashion", "fashion": "mnist", "cifar10": "svhn"}
+"""Each set, and the one whose test images are foreign to it."""
+
+CLASSES = 10
+NUGGET = 1e-3
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that a preset fixes.
+
+    Attributes:
+        depth: Of the residual network.
+        width: Channels of its first stage.
+        images: Training images, a random subset; None takes all.
+        test_images: Test images of each set, in their order; None takes all.
+        batch_size: Images of the likelihood in each gradient.
+        points: Measurement points, training images drawn anew for each gradient.
+        gp_images: Training images that the Dirichlet Gaussian process is fitted to.
+        gp_iterations: Of that fit.
+        adam_steps: Steps of the warm-up.
+        learning_rate: Adam's at the start.
+        step_size: None has it measured; a number is that of the mean potential U / N, as it is usually given.
+        burn_in, draws, thinning: Of each chain, in steps; in epochs where `in_epochs`.
+        weight_scale: Standard deviation of the weights' prior, times 1 / sqrt(fan in).
+        fit_draws: Draws of the weights in each gradient of `bbb` and `ifbnn`.
+        function_draws: Draws of the function in each gradient of `fbnn`.
+        functions: Functions that the critic of `ifbnn` compares.
+        half: Compute in bfloat16.
+        stream: Leave the training images on the host.
+    """
+
+    preset: str
+    depth: int = 8
+    width: int = 16
+    images: int | None = 10_000
+    test_images: int | None = None
+    batch_size: int = 125
+    points: int = 40
+    gp_images: int = 500
+    gp_iterations: int = 50
+    adam_steps: int = 1500
+    learning_rate: float = 3e-3
+    step_size: float | None = None
+    burn_in: int = 200
+    draws: int = 20
+    thinning: int = 40
+    chains: int = 1
+    in_epochs: bool = False
+    weight_scale: float = math.sqrt(2)
+    fit_draws: int = 1
+    function_draws: int = 10
+    functions: int = 4
+    half: bool = False
+    stream: bool = False
+
+    @property
+    def warm_up(self) -> WarmUp | None:
+        """How chains find a good region and a step; None where the step is given."""
+        if self.step_size is not None:
+            return None
+        return WarmUp(adam_steps=self.adam_steps, learning_rate=self.learning_rate, blocks=1, block_steps=20)
+
+    @property
+    def gradients(self) -> int:
+        """Steps of a sampler's chain with its warm-up, which are those of a variational method."""
+        return self.adam_steps + self.burn_in + self.draws * self.thinning
+
+    def steps_of(self, count: int, rows: int) -> int:
+        """`burn_in` or `thinning` in steps where there are so many training images."""
+        return count * max(rows // self.batch_size, 1) if self.in_epochs else count
+
+
+PAPER = Settings(
+    "paper",
+    depth=18,
+    width=64,
+    images=None,
+    gp_images=1000,
+    gp_iterations=500,
+    step_size=1e-2,
+    burn_in=60,
+    draws=10,
+    thinning=2,
+    in_epochs=True,
+)
+# Epochs of burn-in and between draws, by set.
+PAPER_EPOCHS = {"mnist": (60, 2), "fashion": (100, 10), "cifar10": (80, 2)}
+PRESETS = {
+    "quick": Settings(
+        "quick", width=8, test_images=5000, gp_images=300, adam_steps=600, burn_in=60, draws=10, thinning=15
+    ),
+    "tuned": Settings("tuned"),
+    "paper": PAPER,
+}
+
+
+def settings_for(preset: str, dataset: str, **changes: Any) -> Settings:
+    """The settings of a preset for one set, with fields changed where a change is not None."""
+    settings = replace(PRESETS[preset], **{name: value for name, value in changes.items() if value is not None})
+    if preset != "paper":
+        return settings
+    burn_in, thinning = PAPER_EPOCHS[dataset]
+    return replace(settings, burn_in=burn_in, thinning=thinning)
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Training and test images on one scale, the foreign test images, and the Gaussian process of the training part."""
+
+    x: np.ndarray
+    y: np.ndarray
+    test: np.ndarray
+    labels: np.ndarray
+    foreign: np.ndarray
+    fit: PretrainedClasses
+
+    @property
+    def shown(self) -> np.ndarray:
+        """The test images, then the foreign ones."""
+        return np.concatenate([self.test, self.foreign])
+
+
+@lru_cache(maxsize=1)
+def prepare(dataset: str, seed: int, settings: Settings, data: Path | None) -> Problem:
+    """The images of a run and their Gaussian process, which all methods of the seed share."""
+    train, test = load_images(dataset, "train", data), load_images(dataset, "test", data)
+    foreign = load_images(FOREIGN[dataset], "test", data)
+    train = train if settings.images is None else train.some(settings.images, seed)
+    scale = PixelScale.fit(train.x)
+    x = scale(train.x)
+    # A kernel that knows nothing of the distances between images: the first start is their typical distance.
+    prior = GaussianProcess(rbf(lengthscale=math.sqrt(x[0].size), variance=4.0), nugget=NUGGET)
+    fit = pretrain_classes(
+        prior, x, train.y, CLASSES, settings.gp_iterations, starts=1, max_points=settings.gp_images, seed=seed
+    )
+    shown, other = (scale(_first(images, settings.test_images).x) for images in (test, foreign))
+    return Problem(x, train.y, shown, _first(test, settings.test_images).y, other, fit)
+
+
+def _first(images: Images, rows: int | None) -> Images:
+    return Images(images.name, images.x[:rows], images.y[:rows], images.files)
+
+
+def posterior(problem: Problem, settings: Settings, functional: bool) -> Posterior:
+    """The network's posterior with the Gaussian process or Gaussian weights as its prior."""
+    network = ResNet(settings.depth, settings.width)
+    chosen = BFloat16(network) if settings.half else network
+    likelihood, batch_size, stream = Categorical(CLASSES), settings.batch_size, settings.stream
+    if not functional:
+        prior = GaussianWeights(settings.weight_scale, "fan_in")
+        return parameter_space(
+            chosen, problem.x, problem.y, prior=prior, likelihood=likelihood, batch_size=batch_size, stream=stream
+        )
+    return function_space(
+        chosen,
+        problem.x,
+        problem.y,
+        prior=problem.fit.prior,
+        measurement=subset(problem.x, settings.points),
+        likelihood=likelihood,
+        batch_size=batch_size,
+        stream=stream,
+    )

@@ -1,0 +1,182 @@
+"""What the image sweep found: a file of its runs, a table for every set, a figure.
+
+A record is one finished run: a dictionary with the keys of `COLUMNS`, its reliability diagram and its histograms of
+entropy. A diverged run is counted, but has no scores.
+"""
+
+import csv
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fsgmcmc.experiments import published
+from fsgmcmc.experiments.images import ENTROPY_BINS, SCORES
+from fsgmcmc.experiments.images_problem import CLASSES, FOREIGN
+from fsgmcmc.experiments.tables import (
+    METHODS,
+    PAIRS,
+    Scores,
+    compare,
+    mean_and_sd,
+    name_of,
+    number,
+    ordered,
+    plus_minus,
+    table,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COLUMNS = (
+    *("dataset", "method", "preset", "seed", "images", "weights", *SCORES),
+    *("step_size", "images_per_second", "seconds", "diverged"),
+)
+# Title, key, decimals.
+TABLE = (
+    ("test error, %", "error", 2),
+    ("NLL", "nll", 3),
+    ("ECE", "ece", 3),
+    ("Brier", "brier", 3),
+    ("AUROC entropy", "auroc_entropy", 3),
+    ("AUROC mutual information", "auroc_mutual_information", 3),
+    ("AUPR entropy", "aupr_entropy", 3),
+    ("AUPR mutual information", "aupr_mutual_information", 3),
+    ("seconds", "seconds", 0),
+)
+INTRODUCTION = (
+    "Mean ± standard deviation over seeds, each with its own training images and chains. NLL is in nats an image, ECE "
+    "has 15 bins, AUROC and AUPR tell foreign test images from the set's own by the entropy of the predictive "
+    "probabilities or by the mutual information of label and function. *exact GP* is the Dirichlet Gaussian process "
+    "alone.",
+    "The paper's numbers (Wu, Xuan and Lu, 2025) are for ResNet-18 with all training images on an accelerator. The "
+    "presets `quick` and `tuned` have a small residual network, 10,000 training images and two cores: compare the "
+    "methods with each other, not with the paper.",
+)
+PAIR_LEGEND = (
+    "Mean paired difference over seeds, functional minus parameter prior, ± its standard error, with a two-sided "
+    "paired t-test. A lower error and a higher AUROC are in favour of the functional prior."
+)
+
+Record = dict[str, Any]
+
+
+def write_csv(records: list[Record], path: Path) -> None:
+    """One row per record, columns in the order of `COLUMNS`; what is missing is empty."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(records)
+
+
+def markdown(records: list[Record], note: str = "") -> str:
+    """The document `images.md`; the note, such as the command and the commit, stands under the title."""
+    lost = sum(record["diverged"] for record in records)
+    blocks = ["# Images and foreign images", *([note] if note else []), *INTRODUCTION]
+    blocks.append(f"Runs: {len(records)}. Diverged, and left out of every mean: {lost}.")
+    for dataset in ordered((record["dataset"] for record in records), tuple(FOREIGN)):
+        blocks += _section(dataset, [record for record in records if record["dataset"] == dataset])
+    blocks += _pairs(records)
+    return "\n\n".join(blocks) + "\n"
+
+
+def _section(dataset: str, records: list[Record]) -> list[str]:
+    paper = published.PAPER_IMAGES[dataset]
+    rows = []
+    for method in _methods(records):
+        cells = [plus_minus(*mean_and_sd(_scores(records, method, key)), digits) for _, key, digits in TABLE]
+        error, auroc = paper.get(method, (math.nan, math.nan))
+        rows.append([name_of(method), *cells, number(error, 2), number(auroc, 3)])
+    example = records[0]
+    seeds = len({record["seed"] for record in records})
+    facts = f"{example['images']:,} training images, {seeds} seeds; foreign: {FOREIGN[dataset]}."
+    head = ["", *(title for title, _, _ in TABLE), "paper: error, %", "paper: AUROC entropy"]
+    return [f"## {dataset}", facts, table(head, rows)]
+
+
+def _pairs(records: list[Record]) -> list[str]:
+    rows = []
+    for dataset in ordered((record["dataset"] for record in records), tuple(FOREIGN)):
+        own = [record for record in records if record["dataset"] == dataset]
+        for functional, parameter in PAIRS:
+            row = [dataset, f"{name_of(functional)} − {name_of(parameter)}"]
+            for key, digits in (("error", 2), ("nll", 3), ("auroc_entropy", 3)):
+                test = compare(_scores(own, functional, key), _scores(own, parameter, key))
+                row += [plus_minus(test.difference, test.error, digits), number(test.p, 3)]
+            if test.splits:
+                rows.append([*row[:2], str(test.splits), *row[2:]])
+    head = ["", "pair", "seeds", "error, %", "p", "NLL", "p", "AUROC entropy", "p"]
+    return ["## Functional against parameter prior", PAIR_LEGEND, table(head, rows)] if rows else []
+
+
+def figure(records: list[Record], path: Path) -> None:
+    """`images.png`: for each set histograms of entropy, own and foreign images, a panel per method, and reliability."""
+    from matplotlib.figure import Figure
+
+    records = [record for record in records if not record["diverged"]]
+    datasets = ordered((record["dataset"] for record in records), tuple(FOREIGN))
+    if not datasets:
+        return
+    methods = _methods(records)
+    fig = Figure(figsize=(2.4 * (len(methods) + 1) + 0.6, 2.5 * len(datasets) + 0.6), layout="constrained")
+    panels = fig.subplots(len(datasets), len(methods) + 1, squeeze=False)
+    for line, dataset in zip(panels, datasets, strict=True):
+        own = [record for record in records if record["dataset"] == dataset]
+        for panel, method in zip(line, methods, strict=False):
+            _histogram(panel, [record for record in own if record["method"] == method], dataset)
+            panel.set_title(name_of(method), fontsize=10)
+        line[0].set_ylabel(f"{dataset}\nshare of images", fontsize=9)
+        _reliability(line[-1], own, methods)
+    for panel in panels[-1, :-1]:
+        panel.set_xlabel("entropy, nats", fontsize=9)
+    panels[-1, -1].set_xlabel("confidence", fontsize=9)
+    panels[0, -1].set_title("reliability", fontsize=10)
+    panels[0, -1].legend(frameon=False, fontsize=7)
+    fig.savefig(path, dpi=150)
+
+
+def _histogram(panel: "Axes", records: list[Record], dataset: str) -> None:
+    edges = np.linspace(0, math.log(CLASSES), ENTROPY_BINS + 1)
+    for key, label, colour in (
+        ("entropy_known", dataset, "#2f5597"),
+        ("entropy_foreign", FOREIGN[dataset], "#c8561b"),
+    ):
+        counts = np.sum([record[key] for record in records], axis=0) if records else np.zeros(ENTROPY_BINS)
+        panel.stairs(counts / max(counts.sum(), 1), edges, fill=True, alpha=0.5, color=colour, label=label)
+    panel.set_yscale("log")
+    panel.set_ylim(1e-4, 1)
+    panel.legend(frameon=False, fontsize=7)
+    _plain(panel)
+
+
+def _reliability(panel: "Axes", records: list[Record], methods: list[str]) -> None:
+    panel.plot([0, 1], [0, 1], color="#222222", lw=0.8, ls=":")
+    for method in methods:
+        bins = [np.array(record["reliability"]) for record in records if record["method"] == method]
+        if not bins:
+            continue
+        rows, confidence, right = np.concatenate(bins, axis=1)
+        place = np.ceil(15 * confidence)
+        points = [
+            [np.average(values[place == p], weights=rows[place == p]) for values in (confidence, right)]
+            for p in np.unique(place)
+        ]
+        panel.plot(*np.transpose(points), "o-", ms=3, lw=1, color=METHODS[method][1], label=name_of(method))
+    panel.set_ylabel("accuracy", fontsize=9)
+    _plain(panel)
+
+
+def _plain(panel: "Axes") -> None:
+    panel.tick_params(labelsize=8)
+    panel.spines[["top", "right"]].set_visible(False)
+
+
+def _scores(records: list[Record], method: str, key: str) -> Scores:
+    """By seed, without those that are missing."""
+    return {record["seed"]: record[key] for record in records if record["method"] == method and record[key] is not None}
+
+
+def _methods(records: list[Record]) -> list[str]:
+    return ordered((record["method"] for record in records), tuple(METHODS))

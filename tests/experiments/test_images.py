@@ -1,0 +1,171 @@
+"""The image experiment: its scores, its records, what is refused, and that a killed run ends as it would have."""
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from fsgmcmc import data
+from fsgmcmc.cli import app
+from fsgmcmc.experiments import images, images_problem, images_report
+from fsgmcmc.predictions import CategoricalPrediction
+
+TINY = replace(
+    images_problem.PRESETS["quick"],
+    width=2,
+    images=40,
+    test_images=15,
+    batch_size=10,
+    points=5,
+    gp_images=20,
+    gp_iterations=3,
+    adam_steps=5,
+    burn_in=2,
+    draws=3,
+    thinning=2,
+)
+
+
+def write_idx(path, array):
+    header = bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes()
+    path.write_bytes(gzip.compress(header + array.tobytes()))
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    """Two small sets in the layout of MNIST, whose classes are bright bars at different heights."""
+    folder = tmp_path_factory.mktemp("images")
+    rng = np.random.default_rng(0)
+    for name, turned in (("mnist", False), ("fashion-mnist", True)):
+        (folder / name).mkdir()
+        for part, rows in (("train", 60), ("t10k", 20)):
+            labels = rng.integers(0, 10, rows).astype(np.uint8)
+            pictures = rng.integers(0, 60, (rows, 12, 12)).astype(np.uint8)
+            for picture, label in zip(pictures, labels, strict=True):
+                (picture.T if turned else picture)[1 + label] = 255
+            write_idx(folder / name / f"{part}-images-idx3-ubyte.gz", pictures)
+            write_idx(folder / name / f"{part}-labels-idx1-ubyte.gz", labels)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def no_checksums(monkeypatch):
+    monkeypatch.setattr(data.images, "MD5", {})
+    monkeypatch.delenv("FSGMCMC_DATA", raising=False)
+    images_problem.prepare.cache_clear()
+
+
+def test_scores_of_a_prediction_that_knows_its_own_images_and_no_others():
+    labels = np.array([0, 1, 2, 3])
+    known = 20 * np.eye(10)[labels]
+    known[3] = 20 * np.eye(10)[9]  # one mistake
+    prediction = CategoricalPrediction(np.concatenate([known, np.zeros((6, 10))])[None])
+    scores = images.score(prediction, labels)
+    assert scores["error"] == 25
+    assert scores["auroc_entropy"] == scores["aupr_entropy"] == 1
+    assert scores["auroc_mutual_information"] == 0.5  # one draw has none
+    assert sum(scores["entropy_known"]) == 4
+    assert scores["entropy_foreign"][-1] == 6
+    rows, _, right = scores["reliability"]
+    assert (rows, right) == ([4], [0.75])
+
+
+@pytest.mark.parametrize("method", ["fsghmc", "gp", pytest.param("sgld", marks=pytest.mark.slow)])
+def test_a_run_has_all_scores_and_is_the_same_again(method, root):
+    first, second = (images.run("mnist", 0, method, TINY, root) for _ in range(2))
+    assert not first["diverged"]
+    assert all(np.isfinite(first[name]) for name in images.SCORES)
+    assert {**first, "seconds": 0, "images_per_second": 0} == {**second, "seconds": 0, "images_per_second": 0}
+    assert json.loads(json.dumps(first)) == first
+
+
+def test_methods_of_a_seed_share_their_training_images_and_seeds_do_not(root):
+    first, again, other = (images_problem.prepare("mnist", seed, TINY, root) for seed in (0, 0, 1))
+    assert first is not other
+    np.testing.assert_array_equal(first.x, again.x)
+    assert not np.array_equal(first.y, other.y)
+    assert abs(first.x.mean()) < 1e-5
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_from_its_checkpoint_and_ends_the_same(root, tmp_path):
+    settings = replace(TINY, draws=300, thinning=3)
+    whole = images.run("mnist", 0, "fsghmc", settings, root)
+    checkpoint = tmp_path / "run.checkpoint"
+    program = f"""
+from pathlib import Path
+from fsgmcmc import data
+from fsgmcmc.experiments import images, images_problem
+data.images.MD5 = {{}}
+checkpoint = images.Checkpoint(Path({str(checkpoint)!r}), 0.2)
+images.run("mnist", 0, "fsghmc", images_problem.{settings!r}, Path({str(root)!r}), checkpoint)
+"""
+    with subprocess.Popen([sys.executable, "-c", program]) as process:
+        while not checkpoint.exists() and process.poll() is None:
+            time.sleep(0.05)
+        os.kill(process.pid, signal.SIGKILL)
+    assert checkpoint.exists(), "the run was over before it could be killed"
+    resumed = images.run("mnist", 0, "fsghmc", settings, root, images.Checkpoint(checkpoint))
+    assert {name: resumed[name] for name in images.SCORES} == {name: whole[name] for name in images.SCORES}
+    assert not checkpoint.exists()
+
+
+def record(method, seed, error, auroc, **changes):
+    made = dict.fromkeys(images_report.COLUMNS, 0.5) | {"dataset": "mnist", "method": method, "preset": "quick"}
+    bins = {"reliability": [[3, 1], [0.5, 0.9], [0.4, 1.0]], "entropy_known": [4] + 29 * [0]}
+    made |= bins | {"seed": seed, "images": 40, "error": error, "auroc_entropy": auroc, "diverged": False}
+    return made | {"entropy_foreign": 29 * [0] + [4]} | changes
+
+
+def test_the_report_pairs_functional_with_parameter_priors(tmp_path):
+    records = [record("fsgld", seed, 2.0 + 0.1 * seed, 0.9) for seed in range(3)]
+    records += [record("sgld", seed, 3.0 + 0.1 * seed + 0.01 * seed**2, 0.8 + 0.01 * seed) for seed in range(3)]
+    document = images_report.markdown(records, "A note.")
+    row = next(line for line in document.splitlines() if "fSGLD − SGLD" in line)
+    assert "−1.02 ± 0.01" in row
+    assert "| 3 |" in row
+    assert "1.89" in document  # the paper's fSGLD
+    images_report.figure(records, tmp_path / "images.png")
+    assert (tmp_path / "images.png").stat().st_size > 10_000
+
+
+def test_a_diverged_run_is_counted_and_has_no_scores():
+    lost = record("sghmc", 0, None, None, diverged=True) | dict.fromkeys(images.SCORES)
+    document = images_report.markdown([lost, record("sghmc", 1, 2.0, 0.9)])
+    assert "left out of every mean: 1." in document
+    assert "2.00" in document
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--preset", "fast"], "unknown preset fast"),
+        (["--datasets", "svhn"], "unknown data set svhn"),
+        (["--methods", "adam"], "unknown method adam"),
+        (["--data", "nowhere"], "is missing"),
+    ],
+)
+def test_what_cannot_be_done_is_told_before_anything_is(options, sentence, tmp_path):
+    result = CliRunner().invoke(app, ["reproduce", "images", "--out", str(tmp_path / "out"), *options])
+    assert result.exit_code == 2
+    assert sentence in result.output
+
+
+def test_an_unknown_field_of_the_settings_is_no_setting():
+    with pytest.raises(TypeError):
+        images_problem.settings_for("quick", "mnist", colour=3)
+
+
+def test_the_presets_keep_the_papers_epochs():
+    settings = images_problem.settings_for("paper", "fashion")
+    assert (settings.depth, settings.width, settings.batch_size, settings.points) == (18, 64, 125, 40)
+    assert settings.steps_of(settings.burn_in, 60_000) == 100 * 480
+    assert settings.steps_of(settings.thinning, 60_000) == 10 * 480
