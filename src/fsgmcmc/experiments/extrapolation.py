@@ -18,11 +18,12 @@ import numpy as np
 
 from fsgmcmc import measurement, metrics, variational
 from fsgmcmc.diagnostics import effective_sample_size, r_hat
+from fsgmcmc.experiments.samplers import SAMPLERS
 from fsgmcmc.likelihoods import Gaussian
 from fsgmcmc.networks import MLP
 from fsgmcmc.posterior import Posterior, function_space, parameter_space
 from fsgmcmc.priors import GaussianProcess, GaussianWeights, Pretrained, pretrain, rbf
-from fsgmcmc.samplers import cyclical, fsghmc, fsgld, sghmc, sgld, step_decay
+from fsgmcmc.samplers import cyclical, step_decay
 from fsgmcmc.samples import Samples
 from fsgmcmc.sampling import sample
 from fsgmcmc.warm_up import WarmUp
@@ -160,9 +161,6 @@ def _pretrain(config: Config, x: np.ndarray, y: np.ndarray) -> Pretrained:
     return pretrain(GaussianProcess(rbf(lengthscale=0.3)), x, y, config.epochs)
 
 
-SAMPLERS = {"fsgld": fsgld, "fsghmc": fsghmc, "sgld": sgld, "sghmc": sghmc}
-
-
 def _runs(
     config: Config, x: np.ndarray, y: np.ndarray, pool: np.ndarray, fit: Pretrained
 ) -> Mapping[str, Callable[[bool], Samples]]:
@@ -176,8 +174,8 @@ def _runs(
     def sampled(method: str, progress: bool) -> Samples:
         return sample(
             config.seed,
-            functional if method.startswith("f") else weights,
-            SAMPLERS[method](step_decay(rate=config.decay, every=5000)),
+            functional if SAMPLERS[method].functional else weights,
+            SAMPLERS[method].build(step_decay(rate=config.decay, every=5000)),
             draws=config.samples,
             thinning=config.iterations // config.samples,
             burn_in=config.burn_in,

@@ -16,9 +16,9 @@ import numpy as np
 
 from fsgmcmc import __version__, metrics, variational
 from fsgmcmc.experiments.images_problem import CLASSES, Problem, Settings, posterior, prepare
+from fsgmcmc.experiments.samplers import SAMPLERS, Kind
 from fsgmcmc.predictions import CategoricalPrediction
-from fsgmcmc.samplers import cyclical, fsghmc, fsgld, sghmc, sgld, step_decay
-from fsgmcmc.samplers.base import Sampler
+from fsgmcmc.samplers import cyclical, step_decay
 from fsgmcmc.samples import functions_at
 from fsgmcmc.sampling import DivergenceError, sample
 from fsgmcmc.warm_up import DivergedWarmUpError
@@ -38,20 +38,20 @@ NO_CHECKPOINT = Checkpoint()
 Runner = Callable[[Problem, Settings, int, Checkpoint], tuple[CategoricalPrediction, dict[str, Any]]]
 
 
-def _sampled(sampler: Callable[..., Sampler], functional: bool) -> Runner:
+def _sampled(kind: Kind) -> Runner:
     def run(
         problem: Problem, settings: Settings, seed: int, checkpoint: Checkpoint
     ) -> tuple[CategoricalPrediction, dict[str, Any]]:
-        target = posterior(problem, settings, functional)
+        target = posterior(problem, settings, kind.functional)
         step = None
         if settings.step_size is not None:
             # Langevin steps scale as 1 / U, Hamiltonian ones as its root.
-            scale = len(problem.x) if sampler in (sgld, fsgld) else math.sqrt(len(problem.x))
+            scale = math.sqrt(target.rows) if kind.hamiltonian else target.rows
             step = step_decay(settings.step_size / scale, rate=0.99, every=20)
         samples = sample(
             seed,
             target,
-            sampler(step),
+            kind.build(step),
             draws=settings.draws,
             thinning=settings.steps_of(settings.thinning, len(problem.x)),
             burn_in=settings.steps_of(settings.burn_in, len(problem.x)),
@@ -100,10 +100,7 @@ def _fitted(method: Callable[[Settings], variational.Method], functional: bool) 
 
 
 METHODS: dict[str, Runner] = {
-    "sgld": _sampled(sgld, functional=False),
-    "fsgld": _sampled(fsgld, functional=True),
-    "sghmc": _sampled(sghmc, functional=False),
-    "fsghmc": _sampled(fsghmc, functional=True),
+    **{name: _sampled(kind) for name, kind in SAMPLERS.items()},
     "gp": _gaussian_process,
     "bbb": _fitted(lambda s: variational.bbb(draws_per_step=s.fit_draws), functional=False),
     "fbnn": _fitted(lambda s: variational.fbnn(draws_per_step=s.function_draws), functional=True),

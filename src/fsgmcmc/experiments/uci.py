@@ -13,6 +13,7 @@ import numpy as np
 
 from fsgmcmc import __version__, metrics, variational
 from fsgmcmc.diagnostics import diagnose
+from fsgmcmc.experiments.samplers import SAMPLERS, Kind
 from fsgmcmc.experiments.uci_problem import (
     Fitting,
     Settings,
@@ -28,8 +29,7 @@ from fsgmcmc.posterior import Posterior
 from fsgmcmc.predictions import GaussianPrediction, RegressionPrediction
 from fsgmcmc.priors import GaussianWeights
 from fsgmcmc.priors.functional import SMALLEST_REDRAWN_NUGGET
-from fsgmcmc.samplers import cyclical, fsghmc, fsgld, sghmc, sgld, step_decay
-from fsgmcmc.samplers.base import Sampler
+from fsgmcmc.samplers import cyclical, sgld, step_decay
 from fsgmcmc.samples import Samples
 from fsgmcmc.sampling import DivergenceError, sample
 from fsgmcmc.warm_up import DivergedWarmUpError, WarmUp
@@ -39,18 +39,20 @@ LARGEST_GP = 2000
 FEWEST_DRAWS = 4
 # Least noise of the functional variational methods, in standard deviations of y.
 LEAST_NOISE = 0.05
+# Where the gradient has no noise.
+LITTLE_FRICTION = {"friction_per_step": 0.02}
 
 Runner = Callable[[Split, Settings, int], tuple[RegressionPrediction, Samples | None]]
 
 
-def _sampled(sampler: Callable[..., Sampler], functional: bool) -> Runner:
+def _sampled(kind: Kind) -> Runner:
     def run(split: Split, settings: Settings, number: int) -> tuple[RegressionPrediction, Samples]:
-        target = posterior(split, settings, functional)
+        target = posterior(split, settings, kind.functional)
         step = None if settings.step_size is None else step_decay(settings.step_size)
         samples = sample(
             number,
             target,
-            sampler(step, **_friction(sampler, target)),
+            kind.build(step, **(LITTLE_FRICTION if kind.hamiltonian and target.is_deterministic else {})),
             draws=settings.draws,
             thinning=settings.thinning_of(len(split.x)),
             burn_in=settings.burn_in,
@@ -62,11 +64,6 @@ def _sampled(sampler: Callable[..., Sampler], functional: bool) -> Runner:
         return _predict(samples, split), samples
 
     return run
-
-
-def _friction(sampler: Callable[..., Sampler], target: Posterior) -> dict[str, float]:
-    """Little friction where the gradient has no noise."""
-    return {"friction_per_step": 0.02} if sampler in (sghmc, fsghmc) and target.is_deterministic else {}
 
 
 def _gaussian_process(split: Split, settings: Settings, number: int) -> tuple[RegressionPrediction, None]:
@@ -134,10 +131,7 @@ def _predict(samples: Samples, split: Split) -> GaussianPrediction:
 
 VARIATIONAL = ("bbb", "fbnn", "ifbnn")
 METHODS: dict[str, Runner] = {
-    "sgld": _sampled(sgld, functional=False),
-    "fsgld": _sampled(fsgld, functional=True),
-    "sghmc": _sampled(sghmc, functional=False),
-    "fsghmc": _sampled(fsghmc, functional=True),
+    **{name: _sampled(kind) for name, kind in SAMPLERS.items()},
     "gp": _gaussian_process,
     "map-ensemble": _map_ensemble,
     "bbb": _fitted(lambda f: variational.bbb(draws_per_step=f.draws, initial_log_std=f.initial_log_std), _for_bbb),
