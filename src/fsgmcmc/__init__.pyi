@@ -1,6 +1,7 @@
 # The names of the package and where they live: for type checkers, and for the loader in __init__.py.
 
 from . import (
+    bandits as bandits,
     data as data,
     diagnostics as diagnostics,
     measurement as measurement,

@@ -37,7 +37,7 @@ def jit_loop(function: Function) -> Function:
 
     @functools.wraps(function)
     def call(keys: Any, carried: Any, *others: Any) -> Any:
-        size = max(leaf.size // len(keys) for leaf in jax.tree.leaves(carried))
+        size = max((leaf.size // len(keys) for leaf in jax.tree.leaves(carried)), default=0)
         with lock:
             program = compiled(size >= LARGE)
         return program(keys, carried, *others)

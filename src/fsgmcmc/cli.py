@@ -164,6 +164,26 @@ def reproduce_images(
     _sweep(out, "images", lambda: images_sweep.execute(plan, out, jobs), images_sweep.write, plan.note)
 
 
+@reproduce_app.command("bandit")
+def reproduce_bandit(
+    out: Annotated[Path, typer.Option(help="Folder for bandit.json, bandit.csv, bandit.md and bandit.png.")],
+    preset: Annotated[str, typer.Option(help="paper, tuned or quick.")] = "paper",
+    methods: Annotated[
+        str, typer.Option(help="Names joined by commas; also sghmc, fsghmc, fbnn, ifbnn, and references, or all.")
+    ] = "fsgld,sgld,bbb,uniform",
+    seeds: Annotated[int, typer.Option(min=1, help="Games of every kind.")] = 3,
+    patterns: Annotated[str, typer.Option(help="Probabilities that poison hurts, joined by commas.")] = "0.4,0.5,0.6",
+    jobs: Annotated[int, typer.Option(min=1, help="Worker processes, each on a core of its own.")] = 2,
+    data: Annotated[Path | None, typer.Option(help="The folder that holds mushroom.")] = None,
+) -> None:
+    """Thompson sampling on Mushroom; what is finished already in OUT is not done again."""
+    from fsgmcmc.experiments import bandit_sweep
+
+    with _told(OSError, ValueError):
+        plan = bandit_sweep.plan(preset, patterns, seeds, methods, data)
+    _sweep(out, "bandit", lambda: bandit_sweep.execute(plan, out, jobs), bandit_sweep.write, plan.note)
+
+
 def _sweep(
     out: Path,
     name: str,
@@ -176,12 +196,12 @@ def _sweep(
 
     _writable(out)
     try:
-        with _told(sweep.SweepError, code=1):
+        with _told(sweep.SweepError, OSError, code=1):
             records = execute()
+            write(records, out, note)
     except KeyboardInterrupt:
         typer.echo("interrupted; the same command goes on where this one stopped", err=True)
         raise typer.Exit(130) from None
-    write(records, out, note)
     diverged = sum(record["diverged"] for record in records)
     files = f"{name}.md, {name}.png, {name}.csv and {name}.json"
     typer.echo(f"{len(records)} runs, {diverged} diverged; wrote {files} to {out}")

@@ -23,6 +23,9 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from fsgmcmc import _checks
 
+# On the host as people build them, on the device within a posterior.
+Points = np.ndarray | Array
+
 # Rows that are sorted in less time than a small network's gradient takes; a power of two.
 CHEAP_SORT = 256
 
@@ -41,7 +44,7 @@ class FixedSet(eqx.Module):
 class PoolDraw(eqx.Module):
     """`size` points of a pool."""
 
-    pool: np.ndarray
+    pool: Points
     size: int = eqx.field(static=True)
 
     def indices(self, key: PRNGKeyArray) -> Int[Array, " m"]:
@@ -56,7 +59,7 @@ class PoolDraw(eqx.Module):
 class SetDraw(eqx.Module):
     """One of several sets of as many points."""
 
-    sets: np.ndarray
+    sets: Points
 
     def index(self, key: PRNGKeyArray) -> Int[Array, ""]:
         """Which set this key draws."""

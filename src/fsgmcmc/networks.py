@@ -104,11 +104,15 @@ class MLP:
 
     def apply(self, params: Params, x: Float[Array, "batch inputs"]) -> Float[Array, "batch outputs"]:
         """f(x; params) for every row of `x`."""
+        last = params[-1]
+        return self.hidden_values(params, x) @ last["weight"] + last["bias"]
+
+    def hidden_values(self, params: Params, x: Float[Array, "batch inputs"]) -> Float[Array, "batch units"]:
+        """The last hidden layer, or x itself in a linear model."""
         activation = ACTIVATIONS[self.activation]
-        *hidden, last = params
-        for layer in hidden:
+        for layer in params[:-1]:
             x = activation(x @ layer["weight"] + layer["bias"])
-        return x @ last["weight"] + last["bias"]
+        return x
 
     def fan_in(self, params: Params) -> Params:
         """The number of units of the layer below, for weights and biases alike."""

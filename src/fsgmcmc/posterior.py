@@ -114,6 +114,11 @@ class Posterior(eqx.Module):
         return whole and all(isinstance(prior, FixedPrior) for prior in self.functional)
 
     @property
+    def total(self) -> Any:
+        """N, the rows that a minibatch stands for."""
+        return self.rows
+
+    @property
     def rows_per_step(self) -> int:
         """Rows of the likelihood in each gradient."""
         return self.batch_size or len(self.x)
@@ -150,7 +155,7 @@ class Posterior(eqx.Module):
     def misfit(self, batch: Batch, values: Float[Array, "n outputs"], own: Any) -> Float[Array, ""]:
         """−(N/n) Σ log p(y_i | f_i) − log p(own): Ũ without the priors of function and weights."""
         log_prob = jnp.sum(batch.likelihood.log_prob(own, values, batch.y))
-        return -self.rows / len(batch.x) * log_prob - batch.likelihood.log_prior(own)
+        return -self.total / len(batch.x) * log_prob - batch.likelihood.log_prior(own)
 
     def curvature(self, key: PRNGKeyArray, w: Float[Array, " k"], v: Float[Array, " k"]) -> Float[Array, " k"]:
         """The Gauss-Newton matrix of Ũ times v: Jᵀ (∇²_f U) J v, with the network's own curvature left out."""
@@ -247,7 +252,7 @@ def function_space(
         augment: Alters the inputs of each minibatch at random, such as `fsgmcmc.data.Shifted(2)`. What is sampled is
             then no posterior of the data alone.
         stream: Leave the data on the host. `sample` brings each step's minibatch to the device while it works on the
-            steps before, and warms up on 10,000 rows that lie on the device.
+            steps before, and warms up on 10,000 rows that lie on the device. Measurement points lie there as well.
 
     Example:
         >>> from fsgmcmc import MLP, Gaussian, GaussianProcess, rbf
@@ -270,7 +275,7 @@ def function_space(
     if measurement is not None and not isinstance(measurement, Measurement):
         raise TypeError("measurement is made by fsgmcmc.measurement, such as measurement.fixed(points)")
     if measurement is None:
-        measurement = fixed(x) if len(x) <= LARGEST_FIXED_SET else subset(x, REDRAWN_POINTS)
+        measurement = fixed(x) if len(x) <= LARGEST_FIXED_SET else subset(_pool(x, stream), REDRAWN_POINTS)
     functional = tuple(
         Functional(term, measurement) if isinstance(term, GaussianProcess) else term
         for term in terms
@@ -303,6 +308,13 @@ def parameter_space(
     return _build(network, x, y, likelihood, (), (prior,), batch_size, augment, stream)
 
 
+def _pool(x: np.ndarray, stream: bool) -> np.ndarray:
+    """Among which points are drawn: all, or where the data stay on the host some that need not."""
+    if not stream or len(x) <= RESIDENT_ROWS:
+        return x
+    return x[np.random.default_rng(0).permutation(len(x))[:RESIDENT_ROWS]]
+
+
 def _data(x: Any, y: Any, likelihood: Any, network: Any) -> tuple[np.ndarray, np.ndarray, Network]:
     if not isinstance(likelihood, Likelihood):
         raise TypeError(f"likelihood must be Gaussian(noise) or Categorical(classes), not {likelihood!r}")
@@ -333,7 +345,11 @@ def _build(
     if batch_size is not None:
         batch_size = _checks.count(batch_size, "batch_size")
         batch_size = None if batch_size >= len(x) else batch_size
+    if augment is not None:
+        _check_augmentation(augment, x)
     rows, source = len(x), None
+    if not isinstance(stream, bool):
+        raise TypeError(f"stream is True or False, not {stream!r}")
     if stream:
         if batch_size is None:
             raise ValueError(f"stream=True needs a batch_size below the {rows} rows")
@@ -359,6 +375,7 @@ def _build(
     shares_points = (
         batch_size is None
         and source is None
+        and augment is None
         and len(bound) == 1
         and isinstance(bound[0], FixedPrior)
         and bound[0].function is None
@@ -391,6 +408,20 @@ def _check_outputs(network: Network, params: Any, x: np.ndarray, outputs: int) -
             f"the network gives values of shape {shape} for {len(x[:2])} rows; "
             f"the likelihood needs ({len(x[:2])}, {outputs})"
         )
+
+
+def _check_augmentation(augment: Any, x: np.ndarray) -> None:
+    if not callable(augment):
+        raise TypeError(
+            f"augment is a function of a key and of inputs, such as fsgmcmc.data.Shifted(2), not {augment!r}"
+        )
+    form = jax.ShapeDtypeStruct(x[:2].shape, np.float32)
+    try:
+        shape = jax.eval_shape(augment, jax.random.key(0), form).shape
+    except (TypeError, ValueError, IndexError) as error:
+        raise ValueError(f"augment cannot be applied to inputs of shape {x.shape}: {error}") from None
+    if shape != form.shape:
+        raise ValueError(f"augment changes the shape of inputs from {form.shape} to {shape}")
 
 
 def _check_points(prior: Functional, params: Any, x: np.ndarray, outputs: int) -> None:

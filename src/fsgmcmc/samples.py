@@ -93,7 +93,7 @@ class Samples:
         if x.shape[-1] != self.inputs:
             raise ValueError(f"x has {x.shape[-1]} features but the network was trained on {self.inputs}")
         flat = jnp.asarray(positions.reshape(-1, positions.shape[-1]))
-        values_per_call = VALUES_PER_CALL // (1 if x.ndim == 2 else 1 + x[0].size // PIXELS_PER_VALUE)
+        values_per_call = max(VALUES_PER_CALL // (1 if x.ndim == 2 else 1 + x[0].size // PIXELS_PER_VALUE), 1)
         rows = min(len(x), values_per_call)
         blocks = [
             np.asarray(_apply(self.network, ravel, flat, x[start : start + rows], values_per_call // rows))

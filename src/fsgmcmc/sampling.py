@@ -117,8 +117,10 @@ def sample(
     kept = _what_is_kept(target, collect)
     form = jax.eval_shape(kept, positions[0])
     settings = {"thinning": thinning, "burn_in": burn_in, "chains": chains, "warm_up": warm_up, "kept": form}
-    inputs = (run_key, target, sampler, positions, _host_data(target), kept)
-    store = Checkpoint(checkpoint, checkpoint_seconds, fingerprint(inputs, settings))
+    mark = ""
+    if checkpoint is not None:
+        mark = fingerprint((run_key, target, sampler, positions, _host_data(target), kept), settings)
+    store = Checkpoint(checkpoint, checkpoint_seconds, mark)
     target = _over_devices(target, chains)
 
     def started(sampler: Sampler, origin: Float[Array, "chains k"]) -> Run:
@@ -133,6 +135,7 @@ def sample(
                 bar.show("warm-up")
                 sampler, positions = run_warm_up(warm_key, _resident(target, warm_key), sampler, positions, warm_up)
             run = started(sampler, positions)
+            store.write(run.contents, now=True)  # a killed run does not warm up again
         while True:
             try:
                 with _feeder(target, run_key, chains) as feeder:
@@ -177,12 +180,12 @@ def _advance(
         return states, leaves, np.asarray(energy), lengths, time.monotonic()
 
     def plan_from(steps: int, done: int, most_steps: int) -> list[tuple[int, bool]]:
-        most_steps = min(most_steps, feeder.steps) if feeder is not None else most_steps
         return _chains.intervals(steps, islice(kept_steps(), done, draws), most_steps, slots)
 
     # No steps, to compile: so that the time taken afterwards is that of the steps.
     call(run.states, run.steps, [])
-    steps_per_call, began = FIRST_CALL_STEPS, time.monotonic()
+    # Calls of steps that are fed have as many as the feeder brings; the others take about half a second.
+    steps_per_call, began = FIRST_CALL_STEPS if feeder is None else feeder.steps, time.monotonic()
     plan = plan_from(run.steps, run.draws, steps_per_call)
     # One thread keeps the device busy; this one moves the draws of the call before to the host.
     with ThreadPoolExecutor(1) as device:
@@ -190,9 +193,9 @@ def _advance(
         while plan:
             states, leaves, energy, lengths, ended = waiting.result()
             elapsed, began = ended - began, ended
-            if elapsed < SECONDS_PER_CALL / 2:
+            if feeder is None and elapsed < SECONDS_PER_CALL / 2:
                 steps_per_call *= 2
-            elif elapsed > SECONDS_PER_CALL * 2:
+            elif feeder is None and elapsed > SECONDS_PER_CALL * 2:
                 steps_per_call = max(1, steps_per_call // 2)
             chosen = [slot for slot, (_, keeps) in enumerate(plan) if keeps]
             reached = run.steps + int(lengths.sum())

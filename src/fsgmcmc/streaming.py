@@ -14,7 +14,7 @@ import numpy as np
 
 # Memory that the rows of one call may take on the device; those of the next are there at the same time.
 FEED_BYTES = 64 << 20
-MOST_STEPS = 128
+MOST_STEPS = 64
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,7 @@
 
 from fsgmcmc.data.augmentation import Shifted as Shifted
 from fsgmcmc.data.images import Images as Images, PixelScale as PixelScale, load_images as load_images
+from fsgmcmc.data.mushroom import Mushrooms as Mushrooms, load_mushrooms as load_mushrooms
 from fsgmcmc.data.places import DataNotFoundError as DataNotFoundError, DownloadError as DownloadError
 from fsgmcmc.data.standardiser import Standardiser as Standardiser
 from fsgmcmc.data.uci import (

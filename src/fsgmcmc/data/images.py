@@ -70,6 +70,7 @@ class PixelScale:
     @classmethod
     def fit(cls, x: UInt8[np.ndarray, "n height width channels"]) -> "PixelScale":
         """Mean and standard deviation of each channel; a constant one is only centred."""
+        x = _checked(x)
         counts = np.stack([np.bincount(channel.ravel(), minlength=256) for channel in np.moveaxis(x, -1, 0)])
         shares, values = counts / counts.sum(axis=1, keepdims=True), np.arange(256.0)
         mean = shares @ values
@@ -80,7 +81,16 @@ class PixelScale:
         self, x: UInt8[np.ndarray, "n height width channels"]
     ) -> Float32[np.ndarray, "n height width channels"]:
         """The images on that scale."""
+        x = _checked(x)
+        if x.shape[-1] != len(self.mean):
+            raise ValueError(f"images have {x.shape[-1]} channels, those of the scale had {len(self.mean)}")
         return (x.astype(np.float32) - self.mean) / self.std
+
+
+def _checked(x: np.ndarray) -> np.ndarray:
+    if x.ndim != 4 or x.dtype != np.uint8 or len(x) == 0:
+        raise ValueError(f"images are bytes (n, height, width, channels), got {x.dtype} of shape {x.shape}")
+    return x
 
 
 def load_images(name: str, part: str, data: str | Path | None = None) -> Images:

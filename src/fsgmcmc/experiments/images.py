@@ -47,7 +47,7 @@ def _sampled(kind: Kind) -> Runner:
         if settings.step_size is not None:
             # Langevin steps scale as 1 / U, Hamiltonian ones as its root.
             scale = math.sqrt(target.rows) if kind.hamiltonian else target.rows
-            step = step_decay(settings.step_size / scale, rate=0.99, every=20)
+            step = step_decay(settings.step_size / scale, rate=0.99, every=settings.steps_of(20, target.rows))
         samples = sample(
             seed,
             target,
@@ -82,12 +82,13 @@ def _fitted(method: Callable[[Settings], variational.Method], functional: bool) 
         problem: Problem, settings: Settings, seed: int, checkpoint: Checkpoint
     ) -> tuple[CategoricalPrediction, dict[str, Any]]:
         target = posterior(problem, settings, functional)
+        steps = settings.gradients(target.rows)
         samples = variational.fit(
             seed,
             target,
             method(settings),
-            steps=settings.gradients,
-            learning_rate=cyclical(settings.learning_rate, length=settings.gradients),
+            steps=steps,
+            learning_rate=cyclical(settings.learning_rate, length=steps),
             draws=settings.draws,
             checkpoint=checkpoint.path,
             checkpoint_seconds=checkpoint.every,
@@ -99,6 +100,7 @@ def _fitted(method: Callable[[Settings], variational.Method], functional: bool) 
     return run
 
 
+VARIATIONAL = ("bbb", "fbnn", "ifbnn")
 METHODS: dict[str, Runner] = {
     **{name: _sampled(kind) for name, kind in SAMPLERS.items()},
     "gp": _gaussian_process,
@@ -118,11 +120,12 @@ def run(
 ) -> dict[str, Any]:
     """One run: its record, with scores missing where it diverged.
 
-    From the file of the checkpoint an interrupted run goes on; it is gone when the run is finished.
+    From the file of the checkpoint an interrupted run goes on; `seconds` are those of this process.
     """
     problem = prepare(dataset, seed, settings, data)
     record: dict[str, Any] = {"dataset": dataset, "method": method, "preset": settings.preset, "seed": seed}
-    record |= {"images": len(problem.x), "settings": fingerprint(settings)}
+    sizes = {"images": len(problem.x), "test_images": len(problem.test), "foreign_images": len(problem.foreign)}
+    record |= sizes | {"prior_seconds": problem.prior_seconds, "settings": fingerprint(settings)}
     began = time.monotonic()
     try:
         with warnings.catch_warnings(action="ignore", category=UserWarning):
@@ -130,8 +133,6 @@ def run(
         scores = score(prediction, problem.labels)
     except (DivergenceError, DivergedWarmUpError, variational.DivergedFitError):
         info, scores = {}, {}
-    if checkpoint.path is not None:
-        checkpoint.path.unlink(missing_ok=True)
     nothing = dict.fromkeys((*SCORES, "weights", "step_size", "images_per_second"))
     return record | nothing | info | scores | {"seconds": time.monotonic() - began, "diverged": not scores}
 
@@ -161,8 +162,8 @@ def score(prediction: CategoricalPrediction, labels: np.ndarray) -> dict[str, An
     edges = np.linspace(0, math.log(CLASSES), ENTROPY_BINS + 1)
     return scores | {
         "reliability": [rows[full].tolist(), confidence[full].tolist(), right[full].tolist()],
-        "entropy_known": np.histogram(known.entropy, edges)[0].tolist(),
-        "entropy_foreign": np.histogram(foreign.entropy, edges)[0].tolist(),
+        "entropy_known": np.histogram(np.minimum(known.entropy, edges[-1]), edges)[0].tolist(),
+        "entropy_foreign": np.histogram(np.minimum(foreign.entropy, edges[-1]), edges)[0].tolist(),
     }
 
 

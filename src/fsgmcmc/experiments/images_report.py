@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 COLUMNS = (
-    *("dataset", "method", "preset", "seed", "images", "weights", *SCORES),
-    *("step_size", "images_per_second", "seconds", "diverged"),
+    *("dataset", "method", "preset", "seed", "images", "test_images", "foreign_images", "weights", *SCORES),
+    *("step_size", "images_per_second", "prior_seconds", "seconds", "diverged"),
 )
 # Title, key, decimals.
 TABLE = (
@@ -52,7 +52,7 @@ INTRODUCTION = (
     "probabilities or by the mutual information of label and function. *exact GP* is the Dirichlet Gaussian process "
     "alone.",
     "The paper's numbers (Wu, Xuan and Lu, 2025) are for ResNet-18 with all training images on an accelerator. The "
-    "presets `quick` and `tuned` have a small residual network, 10,000 training images and two cores: compare the "
+    "presets `quick` and `tuned` have a small residual network, fewer training images and two cores: compare the "
     "methods with each other, not with the paper.",
 )
 PAIR_LEGEND = (
@@ -91,7 +91,11 @@ def _section(dataset: str, records: list[Record]) -> list[str]:
         rows.append([name_of(method), *cells, number(error, 2), number(auroc, 3)])
     example = records[0]
     seeds = len({record["seed"] for record in records})
-    facts = f"{example['images']:,} training images, {seeds} seeds; foreign: {FOREIGN[dataset]}."
+    facts = (
+        f"{seeds} seeds; {example['images']:,} training images, {example['test_images']:,} test images, "
+        f"{example['foreign_images']:,} foreign ones of {FOREIGN[dataset]}. Seconds are without the fit of the GP, "
+        f"{np.mean([record['prior_seconds'] for record in records]):.0f} s, which all methods of a seed share."
+    )
     head = ["", *(title for title, _, _ in TABLE), "paper: error, %", "paper: AUROC entropy"]
     return [f"## {dataset}", facts, table(head, rows)]
 
@@ -175,7 +179,11 @@ def _plain(panel: "Axes") -> None:
 
 def _scores(records: list[Record], method: str, key: str) -> Scores:
     """By seed, without those that are missing."""
-    return {record["seed"]: record[key] for record in records if record["method"] == method and record[key] is not None}
+    return {
+        record["seed"]: record[key]
+        for record in records
+        if record["method"] == method and not record["diverged"] and record[key] is not None
+    }
 
 
 def _methods(records: list[Record]) -> list[str]:

@@ -1,5 +1,6 @@
 """The image experiment as a sweep: which runs, in what order, and what is written in the end."""
 
+import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,20 +28,26 @@ def plan(
         raise ValueError(f"unknown preset {preset}; choose from {', '.join(images_problem.PRESETS)}")
     wanted = names.chosen(datasets, images_problem.FOREIGN, "data set")
     chosen = names.chosen(methods, images.METHODS, "method")
+    deaf = [method for method in chosen if method in images.VARIATIONAL]
+    if changes.get("stream") and deaf:
+        raise ValueError(f"--stream is for samplers; {', '.join(deaf)} cannot leave the images on the host")
     # Absolute, since workers may start elsewhere.
     data, runs = (None if data is None else data.resolve()), (out / "runs").resolve()
-    parts = []
+    parts, settings = [], {}
     for name in wanted:
-        train = load_images(name, "train", data)
-        for needed in (name, images_problem.FOREIGN[name]):
-            load_images(needed, "test", data)
+        foreign = images_problem.FOREIGN[name]
+        loaded = [load_images(*which, data) for which in ((name, "train"), (name, "test"), (foreign, "test"))]
+        content = hashlib.sha256()
+        for one in loaded:
+            content.update(one.x.tobytes() + one.y.tobytes())
+        settings[name] = images_problem.settings_for(preset, name, **changes, content=content.hexdigest()[:12])
+        train = loaded[0]
         parts.append(f"{name}: {len(train.x):,} training images in {', '.join(train.files)}")
-    settings = {name: images_problem.settings_for(preset, name, **changes) for name in wanted}
 
     def planned(dataset: str, seed: int, method: str) -> sweep.Run:
         label = f"{dataset}-{seed}-{method}-{images.fingerprint(settings[dataset])}"
         checkpoint = images.Checkpoint(runs / f"{label}.checkpoint")
-        return sweep.Run(label, (dataset, seed, method, settings[dataset], data, checkpoint))
+        return sweep.Run(label, (dataset, seed, method, settings[dataset], data, checkpoint), checkpoint.path)
 
     groups = tuple(
         tuple(planned(dataset, seed, method) for method in chosen) for seed in range(seeds) for dataset in wanted

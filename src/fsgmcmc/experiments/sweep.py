@@ -12,6 +12,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,10 +23,14 @@ Record = dict[str, Any]
 
 
 class Run(NamedTuple):
-    """A run's name, which is its file's name, and the arguments of the function that does it."""
+    """A run's name, which is its file's name, and the arguments of the function that does it.
+
+    `leftover` is a file that the run needs no more once its result is kept.
+    """
 
     name: str
     arguments: tuple
+    leftover: Path | None = None
 
 
 def load(folder: Path, wanted: Callable[[Record], bool] = lambda _: True) -> dict[str, Record]:
@@ -78,6 +83,10 @@ def execute(
                     failures += failed
                     for record in records:
                         finished(record)
+        except BrokenProcessPool:
+            raise SweepError(
+                "a worker was killed, perhaps for want of memory: fewer --jobs may help; what was finished is kept"
+            ) from None
         except BaseException:
             for process in multiprocessing.active_children():
                 process.terminate()
@@ -145,9 +154,11 @@ def _do_group(group: tuple[Run, ...], function: Callable[..., Record], folder: P
     for run in group:
         try:
             record = function(*run.arguments)
+            _storage.write_text(folder / f"{run.name}.json", json.dumps(record, indent=1) + "\n")
+            if run.leftover is not None:
+                run.leftover.unlink(missing_ok=True)
         except Exception as error:  # told with the run's name when all is done
             failures.append(f"{run.name}: {type(error).__name__}: {error}")
             continue
-        _storage.write_text(folder / f"{run.name}.json", json.dumps(record, indent=1) + "\n")
         records.append(record)
     return records, failures

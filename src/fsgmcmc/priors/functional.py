@@ -47,9 +47,11 @@ class Functional(Prior):
             whitening = self.process.whitening(self.measurement.points)
             points = jnp.asarray(self.measurement.points)
             return FixedPrior(self.function, process, points, _float32(whitening))
+        # Once, instead of at every call of a compiled program.
+        on_device = jax.tree.map(jnp.asarray, self.measurement)
         if isinstance(self.measurement, SetDraw):
             whitenings = np.stack([self.process.whitening(points) for points in self.measurement.sets])
-            return SetsPrior(self.function, process, self.measurement, _float32(whitenings))
+            return SetsPrior(self.function, process, on_device, _float32(whitenings))
         if self.process.nugget < SMALLEST_REDRAWN_NUGGET:
             raise ValueError(
                 f"a nugget of {self.process.nugget:g} is too small for measurement points redrawn in float32; "
@@ -57,8 +59,8 @@ class Functional(Prior):
             )
         if isinstance(self.measurement, PoolDraw) and len(self.measurement.pool) <= LARGEST_POOL:
             covariance = in_float64(GaussianProcess.covariance, self.process, np.float64(self.measurement.pool))
-            return PooledPrior(self.function, process, self.measurement, _float32(covariance))
-        return RedrawnPrior(self.function, process, self.measurement)
+            return PooledPrior(self.function, process, on_device, _float32(covariance))
+        return RedrawnPrior(self.function, process, on_device)
 
 
 class BoundPrior(eqx.Module):

@@ -1,0 +1,18 @@
+"""Contextual bandits: decisions by Thompson sampling from the posterior of a network of rewards."""
+
+from fsgmcmc.bandits.agents import (
+    Agent as Agent,
+    Fitted as Fitted,
+    Greedy as Greedy,
+    NeuralLinear as NeuralLinear,
+    Sampled as Sampled,
+    Uniform as Uniform,
+)
+from fsgmcmc.bandits.buffer import Buffer as Buffer, BufferPosterior as BufferPosterior, of_buffer as of_buffer
+from fsgmcmc.bandits.environments import (
+    Environment as Environment,
+    LinearGame as LinearGame,
+    Mushroom as Mushroom,
+    random_rounds as random_rounds,
+)
+from fsgmcmc.bandits.play import Game as Game, play as play

@@ -1,0 +1,223 @@
+"""Players of a bandit.
+
+    state = agent.init(key)
+    action = agent.act(key, state, inputs, buffer)     inputs (actions, inputs): the context beside each action
+    state = agent.learn(key, state, buffer)            after each round
+
+`Sampled` and `Fitted` are Thompson sampling: the value of an action is that of one function drawn from the posterior.
+The weights, or q, are carried from round to round. The others are what they are compared with.
+"""
+
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from fsgmcmc.bandits.buffer import Buffer, BufferPosterior
+from fsgmcmc.networks import MLP
+from fsgmcmc.samplers.base import Sampler
+from fsgmcmc.variational import Method
+from fsgmcmc.variational.base import draw_positions
+
+Inputs = Float[Array, "actions inputs"]
+Action = Int[Array, ""]
+
+
+@runtime_checkable
+class Agent(Protocol):
+    """What can play."""
+
+    def init(self, key: PRNGKeyArray) -> Any:
+        """What is known before the first round."""
+
+    def act(self, key: PRNGKeyArray, state: Any, inputs: Inputs, buffer: Buffer) -> Action:
+        """A choice."""
+
+    def learn(self, key: PRNGKeyArray, state: Any, buffer: Buffer) -> Any:
+        """What is known after a round."""
+
+
+class Uniform(eqx.Module):
+    """Any action, equally likely."""
+
+    def init(self, key: PRNGKeyArray) -> Any:
+        """Nothing."""
+        del key
+        return ()
+
+    def act(self, key: PRNGKeyArray, state: Any, inputs: Inputs, buffer: Buffer) -> Action:
+        """Chance decides."""
+        del state, buffer
+        return jax.random.randint(key, (), 0, len(inputs))
+
+    def learn(self, key: PRNGKeyArray, state: Any, buffer: Buffer) -> Any:
+        """Nothing."""
+        del key, buffer
+        return state
+
+
+class Sampled(eqx.Module):
+    """Thompson sampling with a chain that goes on from round to round: its position is the draw.
+
+    Attributes:
+        posterior: Of the rewards.
+        sampler: With a step size.
+        steps: Of the sampler after each round.
+    """
+
+    posterior: BufferPosterior
+    sampler: Sampler
+    steps: int = eqx.field(static=True, default=64)
+
+    def init(self, key: PRNGKeyArray) -> Any:
+        """The chain's start."""
+        start_key, init_key = jax.random.split(key)
+        return self.sampler.init(init_key, self.posterior.init(start_key), self.posterior.potential)
+
+    def act(self, key: PRNGKeyArray, state: Any, inputs: Inputs, buffer: Buffer) -> Action:
+        """The best action of the function where the chain is."""
+        del key, buffer
+        return jnp.argmax(values(self.posterior, state.position, inputs))
+
+    def learn(self, key: PRNGKeyArray, state: Any, buffer: Buffer) -> Any:
+        """The chain moves on, given all that is remembered."""
+        target = self.posterior.seeing(buffer)
+
+        def step(index: Any, state: Any) -> Any:
+            return self.sampler.step(jax.random.fold_in(key, index), state, target.potential)
+
+        return jax.lax.fori_loop(0, self.steps, step, state)
+
+
+class AdamState(NamedTuple):
+    """What is trained, and Adam's moments."""
+
+    trained: Any
+    moments: Any
+
+
+class Fitted(eqx.Module):
+    """Thompson sampling with a variational method: a draw of q decides, and q is trained on.
+
+    Attributes:
+        posterior: Of the rewards.
+        method: `bbb()`, `fbnn()` or `ifbnn()`.
+        learning_rate: Adam's.
+        steps: Of Adam after each round.
+    """
+
+    posterior: BufferPosterior
+    method: Method
+    learning_rate: float = 1e-3
+    steps: int = eqx.field(static=True, default=64)
+
+    def init(self, key: PRNGKeyArray) -> AdamState:
+        """q at its start."""
+        trained = self.method.init(key, self.posterior)
+        return AdamState(trained, _adam().init(trained))
+
+    def act(self, key: PRNGKeyArray, state: AdamState, inputs: Inputs, buffer: Buffer) -> Action:
+        """The best action of a function drawn from q."""
+        del buffer
+        drawn = draw_positions(key, self.posterior, self.method.approximation(state.trained), 1)
+        params = jax.tree.map(lambda leaf: leaf[0], drawn.network)
+        return jnp.argmax(self.posterior.network.apply(params, inputs)[:, 0])
+
+    def learn(self, key: PRNGKeyArray, state: AdamState, buffer: Buffer) -> AdamState:
+        """Steps of Adam on what is remembered."""
+        target = self.posterior.seeing(buffer)
+
+        def gradient(key: PRNGKeyArray, trained: Any) -> Any:
+            return self.method.objective(key, target, trained)[1]
+
+        return _train(key, state, gradient, self.learning_rate, self.steps)
+
+
+class Greedy(eqx.Module):
+    """The best action of a network fitted by Adam; any action instead, with probability `epsilon`.
+
+    Attributes:
+        posterior: Of the rewards, whose mode is sought.
+        epsilon: How often chance decides.
+        learning_rate: Adam's.
+        steps: Of Adam after each round.
+    """
+
+    posterior: BufferPosterior
+    epsilon: float = 0.0
+    learning_rate: float = 1e-3
+    steps: int = eqx.field(static=True, default=64)
+
+    def init(self, key: PRNGKeyArray) -> AdamState:
+        """The network's start."""
+        w = self.posterior.init(key)
+        return AdamState(w, _adam().init(w))
+
+    def act(self, key: PRNGKeyArray, state: AdamState, inputs: Inputs, buffer: Buffer) -> Action:
+        """The best action, but for chance."""
+        del buffer
+        chance_key, any_key = jax.random.split(key)
+        best = jnp.argmax(values(self.posterior, state.trained, inputs))
+        anything = jax.random.randint(any_key, (), 0, len(inputs))
+        return jnp.where(jax.random.bernoulli(chance_key, self.epsilon), anything, best)
+
+    def learn(self, key: PRNGKeyArray, state: AdamState, buffer: Buffer) -> AdamState:
+        """Steps of Adam towards the mode."""
+        target = self.posterior.seeing(buffer)
+        return _train(key, state, lambda key, w: target.potential(key, w)[1], self.learning_rate, self.steps)
+
+
+class NeuralLinear(Greedy):
+    """Thompson sampling in the last layer (Riquelme et al., 2018): features by Adam, their weights by exact regression.
+
+        A = I / s² + Φᵀ Φ / σ²,    w ~ N(A⁻¹ Φᵀ y / σ², A⁻¹)
+
+    Attributes:
+        prior_scale: s.
+        noise: σ.
+    """
+
+    prior_scale: float = 1.0
+    noise: float = 1.0
+
+    def act(self, key: PRNGKeyArray, state: AdamState, inputs: Inputs, buffer: Buffer) -> Action:
+        """The best action under drawn weights of the last layer."""
+        taken = jnp.arange(len(buffer.x)) < buffer.seen
+        features = self._features(state.trained, buffer.x) * taken[:, None]
+        precision = jnp.eye(features.shape[1]) / self.prior_scale**2 + features.T @ features / self.noise**2
+        factor = jnp.linalg.cholesky(precision)
+        mean = jax.scipy.linalg.cho_solve((factor, True), features.T @ (buffer.y[:, 0] * taken) / self.noise**2)
+        noise = jax.random.normal(key, mean.shape)
+        drawn = mean + jax.scipy.linalg.solve_triangular(factor.T, noise, lower=False)
+        return jnp.argmax(self._features(state.trained, inputs) @ drawn)
+
+    def _features(self, w: Float[Array, " k"], x: Float[Array, "n inputs"]) -> Float[Array, "n features"]:
+        """The last hidden layer, and a one."""
+        network = self.posterior.network
+        assert isinstance(network, MLP)
+        hidden = network.hidden_values(self.posterior.position(w).network, x)
+        return jnp.concatenate([hidden, jnp.ones((len(x), 1))], axis=1)
+
+
+def values(posterior: BufferPosterior, w: Float[Array, " k"], inputs: Inputs) -> Float[Array, " actions"]:
+    """The rewards that the network of these weights expects."""
+    return posterior.network.apply(posterior.position(w).network, inputs)[:, 0]
+
+
+def _adam() -> Any:
+    import optax
+
+    return optax.scale_by_adam()
+
+
+def _train(key: PRNGKeyArray, state: AdamState, gradient: Any, learning_rate: Any, steps: int) -> AdamState:
+    adam = _adam()
+
+    def step(index: Any, state: AdamState) -> AdamState:
+        update, moments = adam.update(gradient(jax.random.fold_in(key, index), state.trained), state.moments)
+        trained = jax.tree.map(lambda leaf, change: leaf - learning_rate * change, state.trained, update)
+        return AdamState(trained, moments)
+
+    return jax.lax.fori_loop(0, steps, step, state)

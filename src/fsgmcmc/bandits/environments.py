@@ -1,0 +1,143 @@
+"""Environments: contexts, actions, rewards and the oracle's reward, as pure functions of a key.
+
+    context, rewards, oracle = environment.draw(key)
+
+`rewards` has the reward of every action in this round, of which the player will see one. `oracle` is what somebody who
+knows the environment, but not the luck of the round, would get. Regret is oracle − reward received.
+"""
+
+from pathlib import Path
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from fsgmcmc.data.mushroom import Mushrooms, load_mushrooms
+
+REJECT, EAT = 0, 1
+EDIBLE_REWARD, POISON_REWARD = 5.0, -35.0
+
+
+class Round(NamedTuple):
+    """What a round offers."""
+
+    context: Float[Array, " features"]
+    rewards: Float[Array, " actions"]
+    oracle: Float[Array, ""]
+    best: Float[Array, " actions"]  # one for actions with the largest expected reward, zero for others
+
+
+@runtime_checkable
+class Environment(Protocol):
+    """What can be played."""
+
+    @property
+    def features(self) -> int:
+        """Columns of a context."""
+
+    @property
+    def actions(self) -> int:
+        """How many there are."""
+
+    def draw(self, key: PRNGKeyArray) -> Round:
+        """A round."""
+
+
+class Mushroom(eqx.Module):
+    """Eat a mushroom or leave it.
+
+    Eating an edible one is worth 5. A poisonous one costs 35 with probability p and is worth 5 otherwise. Leaving is
+    worth 0. The oracle eats what is edible and leaves the rest.
+    """
+
+    contexts: Float[Array, "mushrooms features"]
+    poisonous: Float[Array, " mushrooms"]
+    p: Float[Array, ""]
+    actions: int = eqx.field(static=True, default=2)
+
+    @classmethod
+    def of(cls, mushrooms: Mushrooms, p: float) -> "Mushroom":
+        """The game with these mushrooms."""
+        if not EDIBLE_REWARD / (EDIBLE_REWARD - POISON_REWARD) < p <= 1:
+            raise ValueError(f"p must lie between 0.125, above which eating poison loses on average, and 1, got {p}")
+        return cls(jnp.asarray(mushrooms.x), jnp.asarray(mushrooms.poisonous, jnp.float32), jnp.float32(p))
+
+    @classmethod
+    def load(cls, p: float, data: str | Path | None = None) -> "Mushroom":
+        """The game with the 8124 mushrooms of the UCI set."""
+        return cls.of(load_mushrooms(data), p)
+
+    @property
+    def features(self) -> int:
+        """Columns of a context."""
+        return self.contexts.shape[1]
+
+    def draw(self, key: PRNGKeyArray) -> Round:
+        """A mushroom at random."""
+        which_key, luck_key = jax.random.split(key)
+        which = jax.random.randint(which_key, (), 0, len(self.contexts))
+        poisonous = self.poisonous[which]
+        hurt = poisonous * jax.random.bernoulli(luck_key, self.p)
+        eaten = jnp.where(hurt > 0, POISON_REWARD, EDIBLE_REWARD)
+        oracle = jnp.where(poisonous > 0, 0.0, EDIBLE_REWARD)
+        best = jnp.stack([poisonous, 1 - poisonous])
+        return Round(self.contexts[which], jnp.stack([jnp.zeros(()), eaten]), oracle, best)
+
+
+class LinearGame(eqx.Module):
+    """Rewards linear in a Gaussian context, reward_a = θ_aᵀ c + σ ε: a game whose regret is known.
+
+    Args:
+        weights: θ, one row for each action.
+        noise: σ.
+    """
+
+    weights: Float[Array, "actions features"]
+    noise: float = eqx.field(static=True, default=0.1)
+
+    @property
+    def features(self) -> int:
+        """Columns of a context."""
+        return self.weights.shape[1]
+
+    @property
+    def actions(self) -> int:
+        """Rows of the weights."""
+        return self.weights.shape[0]
+
+    def draw(self, key: PRNGKeyArray) -> Round:
+        """A context at random; the oracle takes the action with the largest mean, and its luck."""
+        context_key, noise_key = jax.random.split(key)
+        context = jax.random.normal(context_key, (self.features,))
+        means = self.weights @ context
+        rewards = means + self.noise * jax.random.normal(noise_key, (self.actions,))
+        best = jnp.argmax(means)
+        return Round(context, rewards, rewards[best], jax.nn.one_hot(best, self.actions))
+
+
+def with_action(context: Float[Array, " features"], actions: int) -> Float[Array, "actions inputs"]:
+    """The context beside a one-hot code of each action: what a network of rewards sees."""
+    return jnp.concatenate([jnp.tile(context, (actions, 1)), jnp.eye(actions)], axis=1)
+
+
+def inputs(environment: Environment) -> int:
+    """Columns of `with_action`."""
+    return environment.features + environment.actions
+
+
+def random_rounds(
+    environment: Environment, key: PRNGKeyArray, rounds: int
+) -> tuple[Float[np.ndarray, "rounds inputs"], Float[np.ndarray, " rounds"]]:
+    """Inputs and rewards of rounds with random actions: to fit a prior or to measure curvature with."""
+
+    def one(key: PRNGKeyArray) -> tuple[Array, Array]:
+        round_key, action_key = jax.random.split(key)
+        offered = environment.draw(round_key)
+        action = jax.random.randint(action_key, (), 0, environment.actions)
+        return with_action(offered.context, environment.actions)[action], offered.rewards[action]
+
+    x, y = jax.jit(jax.vmap(one))(jax.random.split(key, rounds))
+    return np.asarray(x), np.asarray(y)

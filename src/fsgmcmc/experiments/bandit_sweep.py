@@ -1,0 +1,161 @@
+"""The bandit experiment as a sweep: which games, and what is written in the end."""
+
+import csv
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fsgmcmc import _storage
+from fsgmcmc.data import load_mushrooms
+from fsgmcmc.experiments import bandit, names, sweep
+from fsgmcmc.experiments.tables import METHODS, compare, mean_and_sd, name_of, ordered, plus_minus, table
+
+COLUMNS = ("method", "p", "seed", "preset", "final_regret", "fraction_optimal_last_1000", "seconds", "diverged")
+INTRODUCTION = (
+    "Cumulative regret against the oracle, which eats edible mushrooms (+5) and leaves the others (0): mean ± standard "
+    "error over seeds. A poisonous mushroom that is eaten costs 35 with probability p and is worth 5 otherwise. "
+    "**Bold** is the lowest mean of a column.",
+    "The Gaussian process of the functional methods was fitted to rounds with random actions before the game, 1000 of "
+    "them in the paper. The others know nothing of these rounds but the noise that the fit found: a head start that a "
+    "fair reader should keep in mind.",
+)
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All games, in groups that share their Gaussian process."""
+
+    groups: tuple[tuple[sweep.Run, ...], ...]
+    mark: str
+    note: str
+
+
+def plan(preset: str, patterns: str, seeds: int, methods: str, data: Path | None) -> Plan:
+    """The games that options of the command line describe, seed by seed: cut short, there are some of every kind."""
+    if preset not in bandit.PRESETS:
+        raise ValueError(f"unknown preset {preset}; choose from {', '.join(bandit.PRESETS)}")
+    settings = bandit.PRESETS[preset]
+    chosen = names.chosen(methods, bandit.METHODS, "method")
+    try:
+        probabilities = [float(text) for text in names.listed(patterns)]
+    except ValueError:
+        raise ValueError(f"patterns are probabilities joined by commas, not {patterns!r}") from None
+    if not probabilities or not all(0.125 < p <= 1 for p in probabilities):
+        raise ValueError(f"patterns are probabilities above 0.125 and up to 1, not {patterns!r}")
+    # Absolute, since workers may start elsewhere.
+    data = None if data is None else data.resolve()
+    load_mushrooms(data)
+    mark = bandit.fingerprint(settings)
+    groups = tuple(
+        tuple(sweep.Run(f"{p}-{seed}-{method}-{mark}", (p, seed, method, settings, data)) for method in chosen)
+        for seed in range(seeds)
+        for p in probabilities
+    )
+    return Plan(groups, mark, f"Preset `{preset}`: {settings.rounds:,} rounds, {settings.steps} steps after each.")
+
+
+def execute(plan: Plan, out: Path, jobs: int) -> list[Record]:
+    """Play what was not played yet, with progress; all records of these settings in `out`, from earlier sweeps too."""
+    return sweep.complete(
+        plan.groups,
+        bandit.run,
+        out / "runs",
+        jobs,
+        wanted=lambda record: record.get("settings") == plan.mark,
+        title=lambda record: f"p = {record['p']}, seed {record['seed']}, {record['method']}",
+    )
+
+
+def write(records: list[Record], out: Path, note: str) -> None:
+    """bandit.json, bandit.csv, bandit.md and bandit.png."""
+    _storage.write_text(out / "bandit.json", json.dumps({"records": records}, indent=1) + "\n")
+    with (out / "bandit.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(records)
+    _storage.write_text(out / "bandit.md", markdown(records, note))
+    figure(records, out / "bandit.png")
+
+
+def markdown(records: list[Record], note: str = "") -> str:
+    """The table of final regrets, and the paired comparison of the functional with the parameter prior."""
+    patterns, methods = sorted({record["p"] for record in records}), _methods(records)
+    means = {(m, p): mean_and_sd(_regrets(records, m, p))[0] for m in methods for p in patterns}
+    best = {p: min(methods, key=lambda m: math.inf if math.isnan(means[m, p]) else means[m, p]) for p in patterns}
+    rows = []
+    for method in methods:
+        row = [name_of(method)]
+        for p in patterns:
+            regrets = _regrets(records, method, p)
+            mean, spread = mean_and_sd(regrets)
+            text = plus_minus(mean, spread / math.sqrt(max(len(regrets), 1)), 0)
+            row.append(f"**{text}**" if method == best[p] else text)
+        own = [record for record in records if record["method"] == method]
+        row.append(f"{np.mean([record['fraction_optimal_last_1000'] for record in own]):.3f}")
+        row.append(f"{np.mean([record['seconds'] for record in own]):.0f}")
+        rows.append(row)
+    head = ["", *(f"p = {p:g}" for p in patterns), "best action, last 1000", "seconds"]
+    seeds, lost = len({record["seed"] for record in records}), sum(record["diverged"] for record in records)
+    facts = f"Games: {len(records)}, {seeds} seeds. Not finite in the end, and left out of the regrets: {lost}."
+    blocks = ["# Mushroom bandit", *([note] if note else []), *INTRODUCTION, facts, table(head, rows)]
+    return "\n\n".join([*blocks, *_pairs(records, patterns)]) + "\n"
+
+
+def _pairs(records: list[Record], patterns: list[float]) -> list[str]:
+    rows = []
+    for p in patterns:
+        for functional, other in (("fsgld", "sgld"), ("fsgld", "bbb"), ("fsghmc", "sghmc")):
+            test = compare(_regrets(records, functional, p), _regrets(records, other, p))
+            if test.splits > 1:
+                difference = plus_minus(test.difference, test.error, 0)
+                rows.append([f"{p:g}", f"{name_of(functional)} − {name_of(other)}", difference, f"{test.p:.3f}"])
+    legend = (
+        "Mean paired difference of final regrets over seeds ± its standard error; negative is in favour of the first."
+    )
+    return ["## Pairs", legend, table(["p", "pair", "difference", "p-value"], rows)] if rows else []
+
+
+def figure(records: list[Record], path: Path) -> None:
+    """`bandit.png`: cumulative regret, mean and range over seeds, a panel per pattern."""
+    from matplotlib.figure import Figure
+
+    patterns, methods = sorted({record["p"] for record in records}), _methods(records)
+    fig = Figure(figsize=(3.6 * len(patterns) + 1.6, 3.6), layout="constrained")
+    panels = fig.subplots(1, len(patterns), squeeze=False, sharey=True)[0]
+    spare = iter(("#da8bc3", "#64b5cd", "#ccb974", "#937860"))
+    colours = {method: METHODS[method][1] if method in METHODS else next(spare) for method in methods}
+    for panel, p in zip(panels, patterns, strict=True):
+        for method in methods:
+            own = [r for r in records if r["method"] == method and r["p"] == p and not r["diverged"]]
+            if own:
+                rounds, curves = own[0]["curve_rounds"], np.array([record["regret_curve"] for record in own])
+                panel.plot(rounds, curves.mean(axis=0), color=colours[method], lw=1.5, label=name_of(method))
+                panel.fill_between(
+                    rounds, curves.min(axis=0), curves.max(axis=0), color=colours[method], alpha=0.2, lw=0
+                )
+        panel.set_title(f"p = {p:g}", fontsize=11)
+        panel.set_xlabel("round", fontsize=9)
+        panel.spines[["top", "right"]].set_visible(False)
+    panels[0].set_ylabel("cumulative regret", fontsize=9)
+    panels[0].set_yscale("symlog", linthresh=100)
+    fig.legend(*panels[0].get_legend_handles_labels(), loc="outside right center", frameon=False, fontsize=9)
+    fig.savefig(path, dpi=150)
+
+
+def _regrets(records: list[Record], method: str, p: float) -> dict[int, float]:
+    """Final regrets by seed."""
+    return {
+        record["seed"]: record["final_regret"]
+        for record in records
+        if record["method"] == method and record["p"] == p and not record["diverged"]
+    }
+
+
+def _methods(records: list[Record]) -> list[str]:
+    return ordered((record["method"] for record in records), tuple(METHODS))
