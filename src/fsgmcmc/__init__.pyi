@@ -13,7 +13,7 @@ from .diagnostics import diagnose as diagnose
 from .gp_momentum import functional_momentum as functional_momentum
 from .likelihoods import Categorical as Categorical, Gaussian as Gaussian
 from .networks import MLP as MLP, BFloat16 as BFloat16
-from .posterior import Posterior as Posterior, function_space as function_space, parameter_space as parameter_space
+from .posterior import Posterior as Posterior
 from .priors import (
     Functional as Functional,
     GaussianProcess as GaussianProcess,
@@ -49,6 +49,7 @@ from .samplers import (
 from .samplers.base import Energy as Energy
 from .samples import Samples as Samples, functions_at as functions_at
 from .sampling import DivergenceError as DivergenceError, sample as sample
+from .spaces import function_space as function_space, parameter_space as parameter_space
 from .warm_up import WarmUp as WarmUp
 
 __version__: str

@@ -80,7 +80,7 @@ OFTEN = [name if name in ("fsgld", "bbb") else pytest.param(name, marks=pytest.m
 
 @pytest.mark.parametrize("name", OFTEN)
 def test_the_regret_of_a_learner_grows_ever_more_slowly(name):
-    """The second half of a linear game costs less than a third of the first, and chance more than twice as much as both."""
+    """The second half costs less than a third of the first, and chance more than twice as much as both."""
     game = play(0, GAME, AGENTS[name](), 600, games=2, capacity=500, progress=False)
     halves = game.regret.reshape(2, 2, 300).sum(axis=2).mean(axis=0)
     chance = play(0, GAME, Uniform(), 600, games=2, capacity=10, progress=False).regret.sum(axis=1).mean()

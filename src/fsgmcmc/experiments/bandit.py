@@ -35,10 +35,10 @@ from fsgmcmc.experiments.samplers import SAMPLERS, Kind
 from fsgmcmc.likelihoods import Gaussian
 from fsgmcmc.measurement import subset
 from fsgmcmc.networks import MLP
-from fsgmcmc.posterior import function_space, parameter_space
 from fsgmcmc.priors import GaussianProcess, GaussianWeights, Pretrained, pretrain, rbf
 from fsgmcmc.samplers import step_decay
 from fsgmcmc.samplers.curvature import measure
+from fsgmcmc.spaces import function_space, parameter_space
 
 PATTERNS = (0.4, 0.5, 0.6)
 """Probabilities that a poisonous mushroom hurts."""

@@ -24,13 +24,14 @@ import numpy as np
 from fsgmcmc import _chains, measurement, variational
 from fsgmcmc.likelihoods import Gaussian
 from fsgmcmc.networks import MLP
-from fsgmcmc.posterior import Posterior, function_space, parameter_space
+from fsgmcmc.posterior import Posterior
 from fsgmcmc.priors import GaussianProcess, rbf
 from fsgmcmc.random import fast_key
 from fsgmcmc.samplers import fsghmc, fsgld, sghmc, sgld
 from fsgmcmc.samplers.base import Potential, Sampler
 from fsgmcmc.samplers.langevin import Langevin, LangevinState
 from fsgmcmc.samplers.schedules import as_schedule
+from fsgmcmc.spaces import function_space, parameter_space
 from fsgmcmc.variational.training import start, train
 
 # Steps so small that chains stay where they are: the cost of a step does not depend on its length.

@@ -21,11 +21,12 @@ from fsgmcmc.diagnostics import effective_sample_size, r_hat
 from fsgmcmc.experiments.samplers import SAMPLERS
 from fsgmcmc.likelihoods import Gaussian
 from fsgmcmc.networks import MLP
-from fsgmcmc.posterior import Posterior, function_space, parameter_space
+from fsgmcmc.posterior import Posterior
 from fsgmcmc.priors import GaussianProcess, GaussianWeights, Pretrained, pretrain, rbf
 from fsgmcmc.samplers import cyclical, step_decay
 from fsgmcmc.samples import Samples
 from fsgmcmc.sampling import sample
+from fsgmcmc.spaces import function_space, parameter_space
 from fsgmcmc.warm_up import WarmUp
 
 TITLES = {

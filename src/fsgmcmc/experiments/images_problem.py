@@ -18,8 +18,9 @@ from fsgmcmc.data import PixelScale, load_images
 from fsgmcmc.likelihoods import Categorical
 from fsgmcmc.measurement import subset
 from fsgmcmc.networks import BFloat16
-from fsgmcmc.posterior import Posterior, function_space, parameter_space
+from fsgmcmc.posterior import Posterior
 from fsgmcmc.priors import GaussianProcess, GaussianWeights, PretrainedClasses, pretrain_classes, rbf
+from fsgmcmc.spaces import function_space, parameter_space
 from fsgmcmc.warm_up import WarmUp
 
 FOREIGN = {"mnist": "fashion", "fashion": "mnist", "cifar10": "svhn"}

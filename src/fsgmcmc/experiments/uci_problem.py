@@ -17,8 +17,9 @@ from fsgmcmc.data import Standardiser, load_uci
 from fsgmcmc.likelihoods import Gaussian
 from fsgmcmc.measurement import Measurement, fixed, sets, subset
 from fsgmcmc.networks import MLP
-from fsgmcmc.posterior import Posterior, function_space, parameter_space
+from fsgmcmc.posterior import Posterior
 from fsgmcmc.priors import GaussianProcess, GaussianWeights, Pretrained, kernel_by_name, pretrain, select_kernel
+from fsgmcmc.spaces import function_space, parameter_space
 from fsgmcmc.warm_up import WarmUp
 
 # Training rows beyond which a set is large.

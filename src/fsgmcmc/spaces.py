@@ -1,0 +1,242 @@
+"""Posteriors in function space and in parameter space, from what people have: checked, bound and put together."""
+
+import warnings
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from fsgmcmc import _checks
+from fsgmcmc._ravel import Ravel
+from fsgmcmc.likelihoods import Categorical, Gaussian, Likelihood
+from fsgmcmc.measurement import Measurement, fixed, subset
+from fsgmcmc.networks import Network, as_network
+from fsgmcmc.posterior import RESIDENT_ROWS, Augmentation, Position, Posterior
+from fsgmcmc.priors.base import Prior, parts
+from fsgmcmc.priors.functional import FixedPrior, Functional
+from fsgmcmc.priors.gaussian_process import GaussianProcess
+from fsgmcmc.priors.weights import GaussianWeights, weak_weights
+from fsgmcmc.streaming import HostRows
+
+# Up to this many training points are all measured, in a fixed set; of more, so many are redrawn at every step.
+LARGEST_FIXED_SET = 1000
+REDRAWN_POINTS = 200
+# Data beyond this are probably not standardised.
+LARGEST_ORDINARY = 100.0
+
+
+def function_space(
+    network: Any,
+    x: Any,
+    y: Any,
+    *,
+    prior: Prior,
+    likelihood: Gaussian | Categorical,
+    measurement: Measurement | None = None,
+    batch_size: int | None = None,
+    weight_prior: GaussianWeights | None = weak_weights(),  # noqa: B008 (immutable)
+    augment: Augmentation | None = None,
+    stream: bool = False,
+) -> Posterior:
+    """The posterior whose prior is a Gaussian process on the function the network computes.
+
+    With a functional prior alone the law of the weights is improper: units that no measurement point feels are
+    free to drift. A weak Gaussian on the weights is therefore part of the model unless `weight_prior=None`.
+
+    Args:
+        network: An `MLP`, an Equinox module or a `(params, apply)` pair.
+        x: Inputs (rows, features).
+        y: Targets (rows,) or (rows, outputs); labels for a categorical likelihood.
+        prior: A `GaussianProcess`, a `Functional`, or a sum of priors.
+        likelihood: `Gaussian` or `Categorical`.
+        measurement: Where a bare `GaussianProcess` is evaluated. By default the training inputs: all of them up
+            to 1000 rows, 200 redrawn at every step beyond.
+        batch_size: Rows of the likelihood in each gradient; None uses all.
+        weight_prior: The weak prior on the weights, or None.
+        augment: Alters the inputs of each minibatch at random, such as `fsgmcmc.data.Shifted(2)`. What is sampled is
+            then no posterior of the data alone.
+        stream: Leave the data on the host. `sample` brings each step's minibatch to the device while it works on the
+            steps before, and warms up on 10,000 rows that lie on the device. Measurement points lie there as well.
+
+    Example:
+        >>> from fsgmcmc import MLP, Gaussian, GaussianProcess, rbf
+        >>> x = np.linspace(-1, 1, 20)
+        >>> posterior = function_space(
+        ...     MLP((10,)), x, np.sin(x), prior=GaussianProcess(rbf(0.5)), likelihood=Gaussian(0.1)
+        ... )
+        >>> posterior.size
+        31
+    """
+    x, y, network = _data(x, y, likelihood, network)
+    terms = parts(prior)
+    unknown = [term for term in terms if not isinstance(term, GaussianProcess | Functional | GaussianWeights)]
+    if unknown:
+        raise TypeError(f"prior must be made of GaussianProcess, Functional and GaussianWeights, not {unknown[0]!r}")
+    if not isinstance(weight_prior, GaussianWeights | None):
+        raise TypeError(f"weight_prior must be GaussianWeights(scale) or None, not {weight_prior!r}")
+    if weight_prior is not None and not any(isinstance(term, GaussianWeights) for term in terms):
+        terms = (*terms, weight_prior)
+    if measurement is not None and not isinstance(measurement, Measurement):
+        raise TypeError("measurement is made by fsgmcmc.measurement, such as measurement.fixed(points)")
+    if measurement is None:
+        measurement = fixed(x) if len(x) <= LARGEST_FIXED_SET else subset(_pool(x, stream), REDRAWN_POINTS)
+    functional = tuple(
+        Functional(term, measurement) if isinstance(term, GaussianProcess) else term
+        for term in terms
+        if isinstance(term, GaussianProcess | Functional)
+    )
+    if not functional:
+        raise ValueError("function_space needs a functional prior, such as GaussianProcess(rbf())")
+    weights = tuple(term for term in terms if isinstance(term, GaussianWeights))
+    return _build(network, x, y, likelihood, functional, weights, batch_size, augment, stream)
+
+
+def parameter_space(
+    network: Any,
+    x: Any,
+    y: Any,
+    *,
+    likelihood: Gaussian | Categorical,
+    prior: GaussianWeights = GaussianWeights(),  # noqa: B008 (immutable)
+    batch_size: int | None = None,
+    augment: Augmentation | None = None,
+    stream: bool = False,
+) -> Posterior:
+    """The ordinary posterior of a Bayesian neural network: a Gaussian prior on its weights.
+
+    Arguments are those of `function_space`.
+    """
+    if not isinstance(prior, GaussianWeights):
+        raise TypeError(f"parameter_space takes a GaussianWeights prior, not {type(prior).__name__}")
+    x, y, network = _data(x, y, likelihood, network)
+    return _build(network, x, y, likelihood, (), (prior,), batch_size, augment, stream)
+
+
+def _pool(x: np.ndarray, stream: bool) -> np.ndarray:
+    """Among which points are drawn: all, or where the data stay on the host some that need not."""
+    if not stream or len(x) <= RESIDENT_ROWS:
+        return x
+    return x[np.random.default_rng(0).permutation(len(x))[:RESIDENT_ROWS]]
+
+
+def _data(x: Any, y: Any, likelihood: Any, network: Any) -> tuple[np.ndarray, np.ndarray, Network]:
+    if not isinstance(likelihood, Likelihood):
+        raise TypeError(f"likelihood must be Gaussian(noise) or Categorical(classes), not {likelihood!r}")
+    x, y = _checks.matrix(x, "x"), likelihood.targets(y)
+    _checks.same_length(x, y)
+    for name, values in (("x", x), ("y", y)):
+        largest = np.abs(values).max()
+        if largest > LARGEST_ORDINARY and not np.issubdtype(values.dtype, np.integer):
+            warnings.warn(
+                f"{name} reaches {largest:.3g}, where a network that starts around one may not get: standardise it",
+                UserWarning,
+                stacklevel=3,
+            )
+    return x, y, as_network(network)
+
+
+def _build(
+    network: Network,
+    x: np.ndarray,
+    y: np.ndarray,
+    likelihood: Gaussian | Categorical,
+    functional: tuple[Functional, ...],
+    weights: tuple[GaussianWeights, ...],
+    batch_size: int | None,
+    augment: Augmentation | None,
+    stream: bool,
+) -> Posterior:
+    if batch_size is not None:
+        batch_size = _checks.count(batch_size, "batch_size")
+        batch_size = None if batch_size >= len(x) else batch_size
+    if augment is not None:
+        _check_augmentation(augment, x)
+    rows, source = len(x), None
+    if not isinstance(stream, bool):
+        raise TypeError(f"stream is True or False, not {stream!r}")
+    if stream:
+        if batch_size is None:
+            raise ValueError(f"stream=True needs a batch_size below the {rows} rows")
+        if isinstance(likelihood, Gaussian) and likelihood.noise.ndim:
+            raise ValueError("a noise for each row cannot be streamed: leave stream out")
+        source = HostRows(x, y)
+        (x, y), batch_size = source.rows(batch_size, 0), None
+    outputs = likelihood.outputs(y)
+    params = jax.eval_shape(lambda key: network.init(key, x.shape[-1], outputs), jax.random.key(0))
+    _check_outputs(network, params, x, outputs)
+    for term in functional:
+        _check_points(term, params, x, outputs)
+    own = likelihood.init()
+    ravel = Ravel.of(Position(params, own))
+
+    @jax.jit  # one program instead of one for every leaf
+    def precision() -> Float[Array, " k"]:
+        free = jax.tree.map(jnp.zeros_like, own)
+        each = [ravel.ravel(Position(prior.precision(network, params), free)) for prior in weights]
+        return sum(each, start=jnp.zeros(ravel.size, jnp.float32))
+
+    bound = tuple(term.bind() for term in functional)
+    shares_points = (
+        batch_size is None
+        and source is None
+        and augment is None
+        and len(bound) == 1
+        and isinstance(bound[0], FixedPrior)
+        and bound[0].function is None
+        and np.array_equal(bound[0].points, x)
+    )
+    return Posterior(
+        network=network,
+        ravel=ravel,
+        rows=rows,
+        batch_size=batch_size,
+        shares_points=shares_points,
+        augment=augment,
+        source=source,
+        devices=None,
+        likelihood=likelihood,
+        functional=bound,
+        precision=precision(),
+        x=jnp.asarray(x),
+        y=jnp.asarray(y),
+    )
+
+
+def _check_outputs(network: Network, params: Any, x: np.ndarray, outputs: int) -> None:
+    try:
+        shape = jax.eval_shape(network.apply, params, jax.ShapeDtypeStruct(x[:2].shape, np.float32)).shape
+    except TypeError as error:
+        raise ValueError(f"the network cannot be applied to inputs of shape {x.shape}: {error}") from error
+    if shape != (len(x[:2]), outputs):
+        raise ValueError(
+            f"the network gives values of shape {shape} for {len(x[:2])} rows; "
+            f"the likelihood needs ({len(x[:2])}, {outputs})"
+        )
+
+
+def _check_augmentation(augment: Any, x: np.ndarray) -> None:
+    if not callable(augment):
+        raise TypeError(
+            f"augment is a function of a key and of inputs, such as fsgmcmc.data.Shifted(2), not {augment!r}"
+        )
+    form = jax.ShapeDtypeStruct(x[:2].shape, np.float32)
+    try:
+        shape = jax.eval_shape(augment, jax.random.key(0), form).shape
+    except (TypeError, ValueError, IndexError) as error:
+        raise ValueError(f"augment cannot be applied to inputs of shape {x.shape}: {error}") from None
+    if shape != form.shape:
+        raise ValueError(f"augment changes the shape of inputs from {form.shape} to {shape}")
+
+
+def _check_points(prior: Functional, params: Any, x: np.ndarray, outputs: int) -> None:
+    points = jax.eval_shape(prior.measurement.draw, jax.random.key(0))
+    if prior.function is not None:
+        shape = jax.eval_shape(prior.function, params, points).shape
+        if len(shape) != 2:
+            raise ValueError(f"the function of a functional prior must give (points, outputs), got shape {shape}")
+        outputs = shape[1]
+    elif points.shape[1:] != x.shape[1:]:
+        raise ValueError(f"measurement points have {points.shape[1:]} features but x has {x.shape[1:]}")
+    prior.process.check_outputs(outputs)
