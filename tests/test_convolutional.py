@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from fsgmcmc import Categorical, parameter_space
+from fsgmcmc._convolution import convolve
 from fsgmcmc.convolutional import LeNet, ResNet
 
 IMAGES = np.random.default_rng(0).normal(size=(3, 12, 12, 3)).astype(np.float32)
@@ -54,6 +55,60 @@ def test_a_posterior_takes_them():
     assert np.isfinite(energy)
     assert np.isfinite(gradient).all()
     assert float(jnp.abs(gradient).max()) > 0
+
+
+@pytest.mark.parametrize(
+    ("image", "kernel", "stride", "padding"),
+    [
+        ((2, 7, 7, 3), (3, 3, 3, 4), 1, "SAME"),
+        ((2, 8, 8, 3), (3, 3, 3, 4), 2, "SAME"),
+        ((2, 7, 6, 3), (3, 3, 3, 4), 2, "SAME"),
+        ((2, 8, 8, 3), (1, 1, 3, 4), 2, "SAME"),
+        ((2, 9, 9, 3), (5, 5, 3, 4), 1, "VALID"),
+    ],
+)
+def test_our_convolution_has_the_derivatives_of_jax(image, kernel, stride, padding):
+    """The gradient, and the product of the curvature with a vector, which differentiates the gradient."""
+    x, k, v = (jax.random.normal(jax.random.key(seed), shape) for seed, shape in enumerate((image, kernel, kernel)))
+
+    def reference(k, x):
+        order = ("NHWC", "HWIO", "NHWC")
+        return jax.lax.conv_general_dilated(x, k, (stride, stride), padding, dimension_numbers=order)
+
+    def ours(k, x):
+        return convolve(k, x, stride, padding)
+
+    def derivatives(convolution):
+        def loss(k, x):
+            return jnp.sum(jnp.sin(convolution(k, x)))
+
+        return jax.grad(loss, (0, 1))(k, x), jax.grad(lambda k: jnp.vdot(jax.grad(loss)(k, x), v))(k)
+
+    for a, b in zip(
+        *(jax.tree.leaves(jax.jit(derivatives, static_argnums=0)(f)) for f in (ours, reference)), strict=True
+    ):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3)
+
+
+def test_the_curvature_of_a_network_without_forward_mode_is_the_gauss_newton_matrix():
+    posterior = parameter_space(LeNet(12), IMAGES, [0, 1, 2], likelihood=Categorical(3))
+    key, w = jax.random.key(0), posterior.init(jax.random.key(1))
+    v = jax.random.normal(jax.random.key(2), w.shape)
+
+    @eqx.filter_jit
+    def both(posterior):
+        def logits(w):
+            return posterior.network.apply(posterior.position(w).network, posterior.x)
+
+        values, pull_back = jax.vjp(logits, w)
+        rows = jax.vmap(lambda unit: pull_back(unit)[0])(jnp.eye(values.size).reshape(-1, *values.shape))
+        pushed = (rows @ v).reshape(values.shape)
+        p = jax.nn.softmax(values)
+        bent = p * pushed - p * jnp.sum(p * pushed, axis=1, keepdims=True)
+        return posterior.curvature(key, w, v), pull_back(bent)[0] + posterior.precision * v
+
+    product, exact = both(posterior)
+    np.testing.assert_allclose(product, exact, rtol=1e-3, atol=1e-3 * float(jnp.abs(exact).max()))
 
 
 def test_nonsense_is_refused():

@@ -6,7 +6,7 @@ one.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from fsgmcmc import _checks
+from fsgmcmc._convolution import convolve
 
 # Residual blocks of each stage, by the usual names.
 STAGES = {8: (1, 1, 1), 14: (2, 2, 2), 20: (3, 3, 3), 18: (2, 2, 2, 2), 34: (3, 4, 6, 3)}
@@ -26,7 +27,9 @@ Features = Float[Array, "batch smaller_height smaller_width features"]
 
 
 class _Convolutional:
-    """What the networks below share: how their leaves start."""
+    """What the networks below share: how their leaves start, and that their convolutions have no forward mode."""
+
+    reverse_only: ClassVar[bool] = True
 
     def fan_in(self, params: Any) -> Any:
         """Inputs that each unit sums over: all axes of a kernel or matrix but the last, one for scales and shifts."""
@@ -131,7 +134,7 @@ class LeNet(_Convolutional):
         """Logits of every image."""
         *convolutions, first, second, last = params
         for layer, padding in zip(convolutions, ("SAME", "VALID"), strict=True):
-            x = jax.nn.relu(_convolution(layer["weight"], x, 1, padding) + layer["bias"])
+            x = jax.nn.relu(convolve(layer["weight"], x, 1, padding) + layer["bias"])
             x = jax.lax.reduce_window(x, 0.0, jax.lax.add, (1, 2, 2, 1), (1, 2, 2, 1), "VALID") / 4
         x = x.reshape(len(x), -1)
         for layer in (first, second):
@@ -157,7 +160,7 @@ def _convolve(layer: dict[str, Array], x: Images, stride: int = 1) -> Features:
     v ↦ a v + b with a = scale / sd and b = shift − a mean: two numbers for each image and channel, so that the values
     are read as few times as possible.
     """
-    values = _convolution(layer["kernel"], x, stride)
+    values = convolve(layer["kernel"], x, stride)
     channels = values.shape[-1]
     groups = channels // CHANNELS_PER_GROUP if channels % CHANNELS_PER_GROUP == 0 else 1
 
@@ -169,9 +172,3 @@ def _convolve(layer: dict[str, Array], x: Images, stride: int = 1) -> Features:
     variance = jnp.maximum(group_mean(jnp.square(values)) - jnp.square(mean), 0.0)
     a = layer["scale"] * jax.lax.rsqrt(variance + SMALLEST_VARIANCE)
     return a * values + (layer["shift"] - a * mean)
-
-
-def _convolution(kernel: Array, x: Images, stride: int, padding: str = "SAME") -> Features:
-    return jax.lax.conv_general_dilated(
-        x, kernel, (stride, stride), padding, dimension_numbers=("NHWC", "HWIO", "NHWC")
-    )

@@ -174,6 +174,11 @@ class BFloat16:
 
     network: Network
 
+    @property
+    def reverse_only(self) -> bool:
+        """The network's own."""
+        return not has_forward_mode(self.network)
+
     def init(self, key: PRNGKeyArray, inputs: int, outputs: int) -> Params:
         """The network's own start."""
         return self.network.init(key, inputs, outputs)
@@ -190,6 +195,11 @@ class BFloat16:
     def variance(self, params: Params) -> Params:
         """The network's own."""
         return self.network.variance(params)
+
+
+def has_forward_mode(network: Network) -> bool:
+    """Whether `jax.jvp` can be taken; a network of functions with a `custom_vjp` says `reverse_only = True`."""
+    return not getattr(network, "reverse_only", False)
 
 
 def as_network(network: Any) -> Network:

@@ -21,7 +21,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 from fsgmcmc._ravel import Ravel
 from fsgmcmc.likelihoods import Categorical, Gaussian
 from fsgmcmc.measurement import draw_rows
-from fsgmcmc.networks import Network
+from fsgmcmc.networks import Network, has_forward_mode
 from fsgmcmc.priors.functional import BoundPrior, FixedPrior
 from fsgmcmc.streaming import HostRows
 
@@ -150,7 +150,8 @@ class Posterior(eqx.Module):
         """The Gauss-Newton matrix of Ũ times v: Jᵀ (∇²_f U) J v, with the network's own curvature left out."""
         outputs, output_energy = self._stages(key)
         (params, own), (params_v, own_v) = self.position(w), self.position(v)
-        values, values_v = jax.jvp(outputs, (params,), (params_v,))
+        push_forward = jax.jvp if has_forward_mode(self.network) else _transposed_twice
+        values, values_v = push_forward(outputs, (params,), (params_v,))
         _, pull_back = jax.vjp(outputs, params)
         _, (cotangent, own_product) = jax.jvp(jax.grad(output_energy), ((values, own),), ((values_v, own_v),))
         return self.ravel.ravel(Position(pull_back(cotangent)[0], own_product)) + self.precision * v
@@ -208,3 +209,10 @@ class Posterior(eqx.Module):
         if self.augment is None:
             return batch
         return batch._replace(x=self.augment(jax.random.fold_in(key, 1), batch.x))
+
+
+def _transposed_twice(function: Callable, primals: tuple, tangents: tuple) -> tuple[Any, Any]:
+    """`jax.jvp` of a function that has only a reverse mode: J is the transpose of its transpose."""
+    values, pull_back = jax.vjp(function, *primals)
+    _, push_forward = jax.vjp(pull_back, jax.tree.map(jnp.zeros_like, values))
+    return values, push_forward(tangents)[0]

@@ -90,7 +90,7 @@ class Settings:
         """How chains find a good region and a step; None where the step is given."""
         if self.step_size is not None:
             return None
-        return WarmUp(adam_steps=self.adam_steps, learning_rate=self.learning_rate, blocks=1, block_steps=20)
+        return WarmUp(adam_steps=self.adam_steps, learning_rate=self.learning_rate, blocks=0)
 
     def gradients(self, rows: int) -> int:
         """Steps of a sampler's chain with its warm-up, which are those of a variational method."""
