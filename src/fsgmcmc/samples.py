@@ -172,8 +172,12 @@ class FunctionsAt(eqx.Module):
 
     def __call__(self, position: Position) -> Float[Array, "rows outputs"]:
         """The function values at these parameters."""
-        apply = lambda row: self.network.apply(position.network, row[None])[0]  # noqa: E731
-        return jax.lax.map(apply, self.x, batch_size=self.rows_per_call)
+        rows, block = len(self.x), min(self.rows_per_call, len(self.x))
+        # Whole blocks: the last row is repeated where they do not come out even.
+        even = jnp.concatenate([self.x, jnp.repeat(self.x[-1:], -rows % block, axis=0)])
+        blocks = even.reshape(-1, block, *self.x.shape[1:])
+        values = jax.lax.map(lambda x: self.network.apply(position.network, x), blocks)
+        return values.reshape(len(even), -1)[:rows]
 
 
 def functions_at(posterior: Posterior, x: Any, rows_per_call: int = 500) -> FunctionsAt:

@@ -70,7 +70,7 @@ class Settings:
     gp_images: int = 500
     gp_iterations: int = 50
     adam_steps: int = 1500
-    learning_rate: float = 3e-3
+    learning_rate: float = 1e-2
     step_size: float | None = None
     burn_in: int = 200
     draws: int = 20
@@ -119,7 +119,7 @@ PAPER = Settings(
 PAPER_EPOCHS = {"mnist": (60, 2), "fashion": (100, 10), "cifar10": (80, 2)}
 PRESETS = {
     "quick": Settings(
-        "quick", width=8, test_images=5000, gp_images=300, adam_steps=600, burn_in=60, draws=10, thinning=15
+        "quick", width=8, test_images=5000, gp_images=300, adam_steps=800, burn_in=40, draws=10, thinning=10
     ),
     "tuned": Settings("tuned"),
     "paper": PAPER,
