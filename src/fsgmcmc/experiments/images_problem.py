@@ -69,12 +69,12 @@ class Settings:
     points: int = 40
     gp_images: int = 500
     gp_iterations: int = 50
-    adam_steps: int = 1500
-    learning_rate: float = 1e-2
+    adam_steps: int = 4000
+    learning_rate: float = 5e-3
     step_size: float | None = None
     burn_in: int = 200
     draws: int = 20
-    thinning: int = 40
+    thinning: int = 50
     chains: int = 1
     in_epochs: bool = False
     weight_scale: float = math.sqrt(2)
@@ -118,8 +118,18 @@ PAPER = Settings(
 # Epochs of burn-in and between draws, by set.
 PAPER_EPOCHS = {"mnist": (60, 2), "fashion": (100, 10), "cifar10": (80, 2)}
 PRESETS = {
+    # Small batches: on two cores the number of steps limits, not the number of images.
     "quick": Settings(
-        "quick", width=8, test_images=5000, gp_images=300, adam_steps=800, burn_in=40, draws=10, thinning=10
+        "quick",
+        width=8,
+        test_images=5000,
+        batch_size=50,
+        points=20,
+        gp_images=300,
+        adam_steps=2000,
+        burn_in=100,
+        draws=10,
+        thinning=20,
     ),
     "tuned": Settings("tuned"),
     "paper": PAPER,
