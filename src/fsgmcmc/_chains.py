@@ -44,14 +44,15 @@ def advance(
     collect: Callable[[Any], Any],
     states: Any,
     lengths: Int[Any, " slots"],
+    keeps: Bool[Any, " slots"],
     count: Int[Any, ""],
     feed: Any = None,
 ) -> tuple[Any, Any, Float[Any, "chains slots"]]:
-    """Advance by `count` intervals of the given lengths; what `collect` sees and the energy after each of them.
+    """Advance by `count` intervals of the given lengths; what `collect` sees after those that are kept, and energies.
 
     `feed` has the minibatches of these steps, leaves (chains, steps, …), where the target's data stay on the host.
     """
-    return over_cores(_advance, (keys, states, feed), target, sampler, collect, lengths, count)
+    return over_cores(_advance, (keys, states, feed), target, sampler, collect, lengths, keeps, count)
 
 
 def over_cores(program: Callable[..., Any], per_chain: tuple, *shared: Any) -> Any:
@@ -91,12 +92,14 @@ def _advance(
     sampler: Sampler,
     collect: Callable[[Any], Any],
     lengths: Int[Any, " slots"],
+    keeps: Bool[Any, " slots"],
     count: Int[Any, ""],
 ) -> tuple[Any, Any, Float[Array, "chains slots"]]:
-    """`advance` as one program; lengths and count are data, so that burn-in, thinning and the last call share it."""
+    """`advance` as one program; its plan is data, so that burn-in, thinning and the last call share it."""
     arrays, rest = eqx.partition((target, sampler, collect), eqx.is_array)
 
-    def chain(arrays: Any, key: PRNGKeyArray, state: Any, feed: Any, lengths: Any, count: Any) -> tuple:
+    def chain(arrays: Any, key: PRNGKeyArray, state: Any, feed: Any, plan: tuple) -> tuple:
+        lengths, keeps, count = plan
         target, sampler, collect = eqx.combine(arrays, rest)
         first = state.step
 
@@ -109,16 +112,20 @@ def _advance(
         def interval(slot: Any, carry: tuple) -> tuple:
             state, kept, energies = carry
             state = jax.lax.fori_loop(0, lengths[slot], step, state)
-            kept = jax.tree.map(lambda buffer, value: buffer.at[slot].set(value), kept, collect(state.position))
+
+            def add() -> Any:
+                return jax.tree.map(lambda buffer, value: buffer.at[slot].set(value), kept, collect(state.position))
+
+            kept = jax.lax.cond(keeps[slot], add, lambda: kept)
             return state, kept, energies.at[slot].set(state.energy)
 
         shapes = jax.eval_shape(collect, state.position)
         kept = jax.tree.map(lambda leaf: jnp.zeros((len(lengths), *leaf.shape), leaf.dtype), shapes)
         return jax.lax.fori_loop(0, count, interval, (state, kept, jnp.zeros(len(lengths))))
 
-    def all_chains(arrays: Any, keys: Any, states: Any, feed: Any, lengths: Any, count: Any) -> tuple:
+    def all_chains(arrays: Any, keys: Any, states: Any, feed: Any, plan: tuple) -> tuple:
         size = states.position.shape[1]
-        one = map_chains(lambda key, state, feed: chain(arrays, key, state, feed, lengths, count), size)
+        one = map_chains(lambda key, state, feed: chain(arrays, key, state, feed, plan), size)
         return one(keys, states, feed)
 
     devices = devices_for(len(keys))
@@ -127,11 +134,11 @@ def _advance(
         all_chains = jax.shard_map(
             all_chains,
             mesh=jax.sharding.Mesh(devices, ("chains",)),
-            in_specs=(whole, spread, spread, spread, whole, whole),
+            in_specs=(whole, spread, spread, spread, whole),
             out_specs=spread,
             check_vma=False,
         )
-    return all_chains(arrays, keys, states, feed, lengths, count)
+    return all_chains(arrays, keys, states, feed, (lengths, keeps, count))
 
 
 @jax.jit

@@ -169,13 +169,15 @@ def _advance(
 
     def call(states: Any, first: int, plan: list[tuple[int, bool]]) -> tuple:
         lengths = np.zeros(slots, np.int32)
-        lengths[: len(plan)] = [length for length, _ in plan]
+        keeps = np.zeros(slots, bool)
+        for slot, planned in enumerate(plan):
+            lengths[slot], keeps[slot] = planned
         feed = None
         if feeder is not None:
             feed = feeder.take(first)
             feeder.prepare(first + int(lengths.sum()))
         states, leaves, energy = jax.block_until_ready(
-            _chains.advance(keys, target, run.sampler, kept, states, lengths, np.int32(len(plan)), feed)
+            _chains.advance(keys, target, run.sampler, kept, states, lengths, keeps, np.int32(len(plan)), feed)
         )
         return states, leaves, np.asarray(energy), lengths, time.monotonic()
 

@@ -132,8 +132,8 @@ def _sampler(name: str, task: str, posterior: Posterior, sampler: Sampler, chain
     states = _chains.start(keys, posterior, sampler, positions)
 
     def run(steps: int) -> None:
-        lengths, count = np.full(1, steps, np.int32), np.int32(1)
-        jax.block_until_ready(_chains.advance(keys, posterior, sampler, _first, states, lengths, count))
+        lengths, keeps, count = np.full(1, steps, np.int32), np.ones(1, bool), np.int32(1)
+        jax.block_until_ready(_chains.advance(keys, posterior, sampler, _first, states, lengths, keeps, count))
 
     return Program(name, task, run, chains)
 
