@@ -97,12 +97,13 @@ PRESETS = {
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """The game, and what its players know before it begins."""
+    """The game, what its players know before it begins, and a memory full of random rounds of another game."""
 
     environment: Mushroom
     fit: Pretrained
     functional: BufferPosterior
     weights: BufferPosterior
+    memory: Buffer
 
 
 @lru_cache(maxsize=1)
@@ -118,13 +119,10 @@ def prepare(p: float, seed: int, settings: Settings, data: Path | None) -> Probl
     options: dict[str, Any] = {"likelihood": likelihood, "batch_size": settings.batch_size}
     functional = function_space(network, x, y, prior=fit.prior, measurement=subset(x, settings.points), **options)
     weights = parameter_space(network, x, y, prior=GaussianWeights(settings.weight_scale), **options)
+    nothing = Buffer.empty(settings.capacity, x.shape[1])
+    posteriors = (of_buffer(posterior, nothing, settings.points) for posterior in (functional, weights))
     memory = Buffer(jnp.asarray(x), jnp.asarray(y[:, None]), jnp.int32(len(x)))
-    return Problem(
-        environment,
-        fit,
-        of_buffer(functional, memory, settings.points),
-        of_buffer(weights, memory, settings.points),
-    )
+    return Problem(environment, fit, *posteriors, memory)
 
 
 Builder = Callable[[Problem, Settings], Agent]
@@ -134,7 +132,7 @@ def _sampled(kind: Kind) -> Builder:
     def build(problem: Problem, settings: Settings) -> Agent:
         target = problem.functional if kind.functional else problem.weights
         if settings.step_size is None:
-            step = _measured_step(kind, target)
+            step = _measured_step(kind, target.seeing(problem.memory))
         else:
             # Langevin steps scale as 1 / U, Hamiltonian ones as its root.
             step = settings.step_size / settings.capacity ** (0.5 if kind.hamiltonian else 1.0)
