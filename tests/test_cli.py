@@ -48,18 +48,19 @@ def short_demo(monkeypatch):
     )
 
 
-def test_demo_writes_records_and_a_figure(short_demo, tmp_path):
-    result = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "new" / "folder")])
+@pytest.mark.parametrize("methods", ["fsghmc,fbnn", pytest.param("all", marks=pytest.mark.slow)])
+def test_demo_writes_records_and_a_figure(methods, short_demo, tmp_path):
+    result = CliRunner().invoke(app, ["demo", "--methods", methods, "--out", str(tmp_path / "new" / "folder")])
     assert result.exit_code == 0, result.output
     document = json.loads((tmp_path / "new" / "folder" / "extrapolation.json").read_text())
-    assert [record["method"] for record in document["records"]] == [*extrapolation.METHODS, "gp"]
+    played = extrapolation.METHODS if methods == "all" else methods.split(",")
+    assert [record["method"] for record in document["records"]] == [*played, "gp"]
     for record in document["records"]:
         assert record.keys() >= FIELDS
         numbers = [value for name, value in record.items() if name != "method" and value is not None]
         assert np.isfinite(numbers).all()
-    iterations = {record["method"]: record["iterations"] for record in document["records"]}
-    assert {iterations[method] for method in extrapolation.SAMPLERS} == {120}
-    assert {iterations[method] for method in ("bbb", "fbnn", "ifbnn")} == {30}
+    for record in document["records"][:-1]:
+        assert record["iterations"] == (120 if record["method"] in extrapolation.SAMPLERS else 30)
     gp = document["records"][-1]
     assert gp["rmse_gp_observed"] == gp["rmse_gp_gap"] == 0
     assert document["config"]["seed"] == 3

@@ -46,7 +46,11 @@ def data(tmp_path):
     return tmp_path / "data"
 
 
-@pytest.mark.parametrize("method", sorted(uci.METHODS))
+OFTEN = {"fsghmc", "gp", "map-ensemble", "bbb"}
+ALL = [name if name in OFTEN else pytest.param(name, marks=pytest.mark.slow) for name in sorted(uci.METHODS)]
+
+
+@pytest.mark.parametrize("method", ALL)
 def test_every_method_gives_a_finite_record(method, data):
     record = uci.run("small", 0, method, TINY, data)
     assert not record["diverged"]
