@@ -120,9 +120,14 @@ def prepare(p: float, seed: int, settings: Settings, data: Path | None) -> Probl
     functional = function_space(network, x, y, prior=fit.prior, measurement=subset(x, settings.points), **options)
     weights = parameter_space(network, x, y, prior=GaussianWeights(settings.weight_scale), **options)
     nothing = Buffer.empty(settings.capacity, x.shape[1])
-    posteriors = (of_buffer(posterior, nothing, settings.points) for posterior in (functional, weights))
     memory = Buffer(jnp.asarray(x), jnp.asarray(y[:, None]), jnp.int32(len(x)))
-    return Problem(environment, fit, *posteriors, memory)
+    return Problem(
+        environment,
+        fit,
+        of_buffer(functional, nothing, settings.points),
+        of_buffer(weights, nothing, settings.points),
+        memory,
+    )
 
 
 Builder = Callable[[Problem, Settings], Agent]
