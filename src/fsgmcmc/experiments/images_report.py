@@ -46,6 +46,8 @@ TABLE = (
     ("AUPR mutual information", "aupr_mutual_information", 3),
     ("seconds", "seconds", 0),
 )
+# Bins of the reliability diagram with fewer images are not drawn: their accuracy is chance.
+FEWEST_IN_BIN = 10
 INTRODUCTION = (
     "Mean ± standard deviation over seeds, each with its own training images and chains. NLL is in nats an image, ECE "
     "has 15 bins, AUROC and AUPR tell foreign test images from the set's own by the entropy of the predictive "
@@ -166,7 +168,10 @@ def _reliability(panel: "Axes", records: list[Record], methods: list[str]) -> No
         points = [
             [np.average(values[place == p], weights=rows[place == p]) for values in (confidence, right)]
             for p in np.unique(place)
+            if rows[place == p].sum() >= FEWEST_IN_BIN
         ]
+        if not points:
+            continue
         panel.plot(*np.transpose(points), "o-", ms=3, lw=1, color=METHODS[method][1], label=name_of(method))
     panel.set_ylabel("accuracy", fontsize=9)
     _plain(panel)
