@@ -120,7 +120,7 @@ images.run("mnist", 0, "fsghmc", images_problem.{settings!r}, Path({str(root)!r}
 
 def record(method, seed, error, auroc, **changes):
     made = dict.fromkeys(images_report.COLUMNS, 0.5) | {"dataset": "mnist", "method": method, "preset": "quick"}
-    bins = {"reliability": [[3, 1], [0.5, 0.9], [0.4, 1.0]], "entropy_known": [4] + 29 * [0]}
+    bins = {"reliability": [[30, 1], [0.5, 0.9], [0.4, 1.0]], "entropy_known": [4] + 29 * [0]}
     made |= bins | {"seed": seed, "images": 40, "error": error, "auroc_entropy": auroc, "diverged": False}
     return made | {"entropy_foreign": 29 * [0] + [4]} | changes
 

@@ -139,7 +139,8 @@ def figure(records: list[Record], path: Path) -> None:
         panel.set_xlabel("entropy, nats", fontsize=9)
     panels[-1, -1].set_xlabel("confidence", fontsize=9)
     panels[0, -1].set_title("reliability", fontsize=10)
-    panels[0, -1].legend(frameon=False, fontsize=7)
+    if panels[0, -1].get_legend_handles_labels()[0]:
+        panels[0, -1].legend(frameon=False, fontsize=7)
     fig.savefig(path, dpi=150)
 
 
