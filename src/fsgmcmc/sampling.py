@@ -284,6 +284,7 @@ def _check_finite(run: Run, finite: np.ndarray, energy: np.ndarray, lengths: np.
 
 def _starts(key: PRNGKeyArray, target: Target, init: Any, chains: int) -> Float[Array, "chains k"]:
     if init is None:
+        # A program of its own: networks that differ only in where they start would share another.
         start = eqx.filter_jit(lambda target, key: target.init(key))
         return jnp.stack([start(target, chain_key) for chain_key in _chains.chain_keys(key, chains)])
     positions = _checks.finite(init, "init")

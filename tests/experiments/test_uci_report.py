@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 
 from fsgmcmc.experiments import published
-from fsgmcmc.experiments.tables import compare, leaders
-from fsgmcmc.experiments.uci_report import COLUMNS, figure, markdown, write_csv
+from fsgmcmc.experiments.tables import compare, leaders, write_csv
+from fsgmcmc.experiments.uci_report import COLUMNS, figure, markdown
 
 EASE = (0.0, 0.3, -0.2, 0.5, 0.1, -0.4)  # how hard each split is, for every method alike
 NOISE = (0.01, -0.02, 0.02, -0.01, 0.015, -0.015)
@@ -149,7 +149,7 @@ def test_presets_are_kept_apart():
 
 def test_csv_gives_back_what_was_written(tmp_path):
     written = [record("sgld", 0, 1 / 3, ess=None), record("gp, exact", 1, math.nan, r_hat=None, diverged=True)]
-    write_csv([run | {"unheard_of": 1} for run in written], tmp_path / "uci.csv")
+    write_csv([run | {"unheard_of": 1} for run in written], COLUMNS, tmp_path / "uci.csv")
     with (tmp_path / "uci.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert all(tuple(row) == COLUMNS for row in rows)

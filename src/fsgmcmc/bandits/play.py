@@ -63,7 +63,9 @@ def play(
     )
     _checks.positive(reward_scale, "reward_scale")
     keys = chain_keys(generator_key(_checks.as_key(key), generator), games)
-    knowledge, buffers = _start(keys, environment, agent, capacity)
+    # A program of its own: networks that differ only in where they start would share another.
+    start = eqx.filter_jit(lambda keys, environment, agent: _start(keys, environment, agent, capacity))
+    knowledge, buffers = start(keys, environment, agent)
     scale = jnp.float32(reward_scale)
     regrets, optimals = [], []
     with Progress(progress, rounds) as bar:
@@ -86,7 +88,6 @@ def _finite(knowledge: Any, games: int) -> Bool[np.ndarray, " games"]:
     return finite
 
 
-@eqx.filter_jit
 def _start(keys: Key[Array, " games"], environment: Environment, agent: Agent, capacity: int) -> tuple[Any, Buffer]:
     """What each game's player knows and remembers before the first round."""
 

@@ -1,6 +1,5 @@
 """The bandit experiment as a sweep: which games, and what is written in the end."""
 
-import csv
 import json
 import math
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ import numpy as np
 from fsgmcmc import _storage
 from fsgmcmc.data import load_mushrooms
 from fsgmcmc.experiments import bandit, names, sweep
-from fsgmcmc.experiments.tables import METHODS, compare, mean_and_sd, name_of, ordered, plus_minus, table
+from fsgmcmc.experiments.tables import METHODS, compare, mean_and_sd, name_of, ordered, plus_minus, table, write_csv
 
 COLUMNS = ("method", "p", "seed", "preset", "final_regret", "fraction_optimal_last_1000", "seconds", "diverged")
 INTRODUCTION = (
@@ -75,10 +74,7 @@ def execute(plan: Plan, out: Path, jobs: int) -> list[Record]:
 def write(records: list[Record], out: Path, note: str) -> None:
     """bandit.json, bandit.csv, bandit.md and bandit.png."""
     _storage.write_text(out / "bandit.json", json.dumps({"records": records}, indent=1) + "\n")
-    with (out / "bandit.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(records)
+    write_csv(records, COLUMNS, out / "bandit.csv")
     _storage.write_text(out / "bandit.md", markdown(records, note))
     figure(records, out / "bandit.png")
 

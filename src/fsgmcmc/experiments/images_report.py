@@ -4,7 +4,6 @@ A record is one finished run: a dictionary with the keys of `COLUMNS`, its relia
 entropy. A diverged run is counted, but has no scores.
 """
 
-import csv
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,14 +62,6 @@ PAIR_LEGEND = (
 )
 
 Record = dict[str, Any]
-
-
-def write_csv(records: list[Record], path: Path) -> None:
-    """One row per record, columns in the order of `COLUMNS`; what is missing is empty."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(records)
 
 
 def markdown(records: list[Record], note: str = "") -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from fsgmcmc import _storage
 from fsgmcmc.data import load_images
-from fsgmcmc.experiments import images, images_problem, images_report, names, sweep
+from fsgmcmc.experiments import images, images_problem, images_report, names, sweep, tables
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,6 @@ def execute(plan: Plan, out: Path, jobs: int) -> list[dict[str, Any]]:
 def write(records: list[dict[str, Any]], out: Path, note: str) -> None:
     """images.json, images.csv, images.md and images.png."""
     _storage.write_text(out / "images.json", json.dumps({"records": records}, indent=1) + "\n")
-    images_report.write_csv(records, out / "images.csv")
+    tables.write_csv(records, images_report.COLUMNS, out / "images.csv")
     _storage.write_text(out / "images.md", images_report.markdown(records, note))
     images_report.figure(records, out / "images.png")

@@ -1,9 +1,12 @@
 """What the tables of several experiments share: names of methods, numbers as text, and paired comparisons."""
 
+import csv
 import math
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -104,3 +107,11 @@ def table(head: list[str], rows: list[list[str]]) -> str:
     """As Markdown."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)
+
+
+def write_csv(records: list[dict[str, Any]], columns: Sequence[str], path: Path) -> None:
+    """One row per record; what is missing is empty."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(records)

@@ -4,7 +4,6 @@ A record is one finished run: a dictionary with the keys of `COLUMNS`. Of two re
 A diverged run is counted, but its scores are not used; neither are scores that are missing or not finite.
 """
 
-import csv
 import itertools
 import math
 from collections import Counter
@@ -65,14 +64,6 @@ PRIOR_LEGEND = (
     "Mean paired difference, functional minus parameter prior, ± its standard error over common splits, both scores in "
     "standardised units: negative is in favour of the functional prior."
 )
-
-
-def write_csv(records: list[Record], path: Path) -> None:
-    """One row per record, columns in the order of `COLUMNS`; what is missing is empty."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(records)
 
 
 def markdown(records: list[Record], note: str = "") -> str:

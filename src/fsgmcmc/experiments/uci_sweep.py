@@ -7,7 +7,7 @@ from typing import Any
 
 from fsgmcmc import _storage
 from fsgmcmc.data import UCI_NAMES, folder, load_uci
-from fsgmcmc.experiments import names, sweep, uci, uci_report
+from fsgmcmc.experiments import names, sweep, tables, uci, uci_report
 from fsgmcmc.experiments.uci_problem import PRESETS, Settings
 from fsgmcmc.priors.kernels import kernel_by_name
 
@@ -70,7 +70,7 @@ def execute(plan: Plan, out: Path, jobs: int) -> list[dict[str, Any]]:
 def write(records: list[dict[str, Any]], out: Path, note: str) -> None:
     """uci.json, uci.csv, uci.md and uci.png."""
     _storage.write_text(out / "uci.json", json.dumps({"records": records}, indent=1) + "\n")
-    uci_report.write_csv(records, out / "uci.csv")
+    tables.write_csv(records, uci_report.COLUMNS, out / "uci.csv")
     _storage.write_text(out / "uci.md", uci_report.markdown(records, note))
     uci_report.figure(records, out / "uci.png")
 
