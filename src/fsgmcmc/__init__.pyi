@@ -10,8 +10,12 @@ from . import (
 )
 from .convolutional import LeNet as LeNet, ResNet as ResNet
 from .diagnostics import diagnose as diagnose
+from .estimators import (
+    FunctionalBNNClassifier as FunctionalBNNClassifier,
+    FunctionalBNNRegressor as FunctionalBNNRegressor,
+)
 from .gp_momentum import functional_momentum as functional_momentum
-from .likelihoods import Categorical as Categorical, Gaussian as Gaussian
+from .likelihoods import Categorical as Categorical, Gaussian as Gaussian, Weighted as Weighted
 from .networks import MLP as MLP, BFloat16 as BFloat16
 from .posterior import Posterior as Posterior
 from .priors import (

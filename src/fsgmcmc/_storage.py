@@ -24,8 +24,13 @@ def write(path: str | os.PathLike, arrays: dict[str, np.ndarray], meta: dict[str
 
 def write_text(path: str | os.PathLike, text: str) -> None:
     """A text file."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: str | os.PathLike, content: bytes) -> None:
+    """Any file."""
     with _beside(path) as file:
-        file.write(text.encode())
+        file.write(content)
 
 
 @contextlib.contextmanager
@@ -39,10 +44,18 @@ def _beside(path: str | os.PathLike) -> Iterator[IO[bytes]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
+        os.chmod(beside, 0o666 & ~_umask())  # mkstemp lets nobody else read it
         os.replace(beside, path)
     except BaseException:
         Path(beside).unlink(missing_ok=True)
         raise
+
+
+def _umask() -> int:
+    """Which can only be read by setting it."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def read(path: str | os.PathLike, kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

@@ -185,3 +185,60 @@ class Categorical(eqx.Module):
         if noise is not None:
             raise ValueError("a categorical likelihood has no observation noise")
         return CategoricalPrediction(functions)
+
+
+class Weighted(eqx.Module):
+    """Rows that count as so many: w_i log p(y_i | f_i), so that a weight of 2 is a row seen twice.
+
+    Example:
+        >>> twice = Weighted(Gaussian(1.0), [2.0])
+        >>> print(twice.log_prob((), jnp.zeros((1, 1)), jnp.zeros((1, 1))).round(2))
+        [-1.84]
+    """
+
+    likelihood: Gaussian | Categorical
+    weights: Float[Array, " rows"]
+
+    def __init__(self, likelihood: Gaussian | Categorical, weights: Any) -> None:
+        if not isinstance(weights, jax.core.Tracer):
+            given = np.asarray(weights, float)
+            if not (np.isfinite(given).all() and (given >= 0).all() and given.any()):
+                raise ValueError("weights must be finite, not negative, and not all zero")
+        self.likelihood, self.weights = likelihood, jnp.asarray(weights, jnp.float32)
+
+    def targets(self, y: Any) -> np.ndarray:
+        """As of the likelihood, one for each weight."""
+        targets = self.likelihood.targets(y)
+        _checks.same_length(targets, np.asarray(self.weights), "y", "weights")
+        return targets
+
+    def outputs(self, y: Any) -> int:
+        """As of the likelihood."""
+        return self.likelihood.outputs(y)
+
+    def init(self) -> Any:
+        """As of the likelihood."""
+        return self.likelihood.init()
+
+    def log_prob(self, params: Any, f: Float[Array, "n outputs"], y: Array) -> Float[Array, " n"]:
+        """w_i log p(y_i | f_i)."""
+        return self.weights * self.likelihood.log_prob(params, f, y)
+
+    def log_prior(self, params: Any) -> Float[Array, ""]:
+        """As of the likelihood."""
+        return self.likelihood.log_prior(params)
+
+    def settle(self, params: Any, f: Float[Array, "n outputs"], y: Array) -> Any:
+        """With residuals that count as their rows do."""
+        if isinstance(self.likelihood, Categorical):
+            return params
+        root = jnp.sqrt(self.weights / jnp.mean(self.weights))[:, None]
+        return self.likelihood.settle(params, y + root * (f - y), y)
+
+    def rows(self, indices: Int[Array, " batch"]) -> "Weighted":
+        """The rows with their weights."""
+        return Weighted(self.likelihood.rows(indices), self.weights[indices])
+
+    def predict(self, functions: np.ndarray, params: Any, noise: Any = None) -> Any:
+        """As of the likelihood: a new row counts once."""
+        return self.likelihood.predict(functions, params, noise)

@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
 from fsgmcmc._ravel import Ravel
-from fsgmcmc.likelihoods import Categorical, Gaussian
+from fsgmcmc.likelihoods import Likelihood, Weighted
 from fsgmcmc.measurement import draw_rows
 from fsgmcmc.networks import Network, has_forward_mode
 from fsgmcmc.priors.functional import BoundPrior, FixedPrior
@@ -46,7 +47,7 @@ class Batch(NamedTuple):
 
     x: Float[Array, "n *features"]
     y: Shaped[Array, "n *outputs"]
-    likelihood: Gaussian | Categorical
+    likelihood: Likelihood
 
 
 class Posterior(eqx.Module):
@@ -61,11 +62,11 @@ class Posterior(eqx.Module):
     ravel: Ravel = eqx.field(static=True)
     rows: int = eqx.field(static=True)  # N, of which x may be a part
     batch_size: int | None = eqx.field(static=True)
-    shares_points: bool = eqx.field(static=True)
+    shares_points: bool = eqx.field(static=True)  # measurement points begin with x
     augment: Augmentation | None = eqx.field(static=True)
     source: HostRows | None = eqx.field(static=True)
     devices: Mesh | None = eqx.field(static=True)  # those that share the rows of a gradient
-    likelihood: Gaussian | Categorical
+    likelihood: Likelihood
     functional: tuple[BoundPrior, ...]
     precision: Float[Array, " k"]
     x: Float[Array, "rows *features"]
@@ -84,7 +85,8 @@ class Posterior(eqx.Module):
         """w with the likelihood's own parameters brought to what the network leaves, over at most 10,000 rows."""
         params, own = self.position(w)
         x, y = self.x[:SETTLING_ROWS], self.y[:SETTLING_ROWS]
-        return self.ravel.ravel(Position(params, self.likelihood.settle(own, self.network.apply(params, x), y)))
+        likelihood = self.likelihood.rows(jnp.arange(len(x)))
+        return self.ravel.ravel(Position(params, likelihood.settle(own, self.network.apply(params, x), y)))
 
     def network_mask(self) -> Bool[Array, " k"]:
         """True for the network's parameters, false for the likelihood's own."""
@@ -121,6 +123,35 @@ class Posterior(eqx.Module):
         assert self.source is not None
         x, y = self.source.rows(min(RESIDENT_ROWS, self.rows), seed)
         return replace(self, x=jnp.asarray(x), y=jnp.asarray(y), batch_size=len(self.x), source=None)
+
+    def padded(self, rows: int) -> "Posterior":
+        """The same law in arrays of `rows` rows, so that data of other sizes share its programs.
+
+        The rows that are added weigh nothing (the likelihood is `Weighted`), and fixed measurement points that are
+        added meet zeros in the factor.
+        """
+        assert isinstance(self.likelihood, Weighted)
+        assert self.shares_points or not any(isinstance(prior, FixedPrior) for prior in self.functional)
+        more = rows - len(self.x)
+
+        def repeated(array: Array) -> Array:
+            return jnp.concatenate([array, jnp.repeat(array[-1:], more, axis=0)])
+
+        def wider(prior: BoundPrior) -> BoundPrior:
+            if not isinstance(prior, FixedPrior):
+                return prior
+            count, first = len(prior.points), len(self.x)
+            # Behind the points that are rows.
+            place = np.concatenate([np.arange(first), np.arange(first, count) + more])
+            points = jnp.concatenate([repeated(prior.points[:first]), prior.points[first:]])
+            whitening = jnp.zeros((*prior.whitening.shape[:-2], count + more, count + more), jnp.float32)
+            whitening = whitening.at[..., place[:, None], place].set(prior.whitening)
+            return replace(prior, points=points, whitening=whitening)
+
+        likelihood = Weighted(self.likelihood.likelihood, jnp.pad(self.likelihood.weights, (0, more)))
+        functional = tuple(wider(prior) for prior in self.functional)
+        x, y = repeated(self.x), repeated(self.y)
+        return replace(self, x=x, y=y, rows=rows, likelihood=likelihood, functional=functional)
 
     def over(self, devices: Mesh) -> "Posterior":
         """With the rows of each gradient shared out to devices."""
@@ -167,7 +198,8 @@ class Posterior(eqx.Module):
         on_network = [prior.function is None for prior in self.functional]
 
         def outputs(params: Any) -> tuple[Array, list[Array]]:
-            extra = [] if self.shares_points else [d[0] for d, on in zip(drawn, on_network, strict=True) if on]
+            seen = len(batch.x) if self.shares_points else 0
+            extra = [points[seen:] for (points, _), on in zip(drawn, on_network, strict=True) if on]
             values = self._values(params, jnp.concatenate([batch.x, *extra]))
             other = [
                 prior.function(params, points)
@@ -184,7 +216,7 @@ class Posterior(eqx.Module):
                 if not on:
                     measured = other.pop(0)
                 elif self.shares_points:
-                    measured = batch_values
+                    measured = values
                 else:
                     measured, rest = rest[: len(points)], rest[len(points) :]
                 energy += prior.energy(factor, measured)

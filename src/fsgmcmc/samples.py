@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Shaped
 
 from fsgmcmc import _checks, _storage
 from fsgmcmc._ravel import Ravel
-from fsgmcmc.likelihoods import Categorical, Gaussian
+from fsgmcmc.likelihoods import Categorical, Gaussian, Weighted
 from fsgmcmc.networks import MLP, Network, as_network
 from fsgmcmc.posterior import Position, Posterior
 from fsgmcmc.predictions import CategoricalPrediction, GaussianPrediction
@@ -56,12 +56,16 @@ class Samples:
         cls, posterior: Posterior, positions: Any, energy: np.ndarray, collected: Any, info: dict[str, Any]
     ) -> "Samples":
         """Draws of a posterior's parameters, with what it takes to predict from them."""
+        likelihood = posterior.likelihood
+        if isinstance(likelihood, Weighted):  # a new row counts once
+            likelihood = likelihood.likelihood
+        assert isinstance(likelihood, Gaussian | Categorical)
         return cls(
             positions,
             energy,
             collected,
             network=posterior.network,
-            likelihood=posterior.likelihood,
+            likelihood=likelihood,
             ravel=posterior.ravel,
             inputs=posterior.x.shape[-1],
             outputs=posterior.likelihood.outputs(posterior.y),
@@ -114,6 +118,29 @@ class Samples:
         assert self.likelihood is not None
         return self.likelihood.predict(values.reshape(-1, *values.shape[2:]), own, noise)
 
+    def to_arviz(self, x: Any = None) -> Any:
+        """The draws for ArviZ: an `InferenceData` of its 0.x, a `DataTree` of its 1.x; needs `fsgmcmc[arviz]`.
+
+        The group `posterior` has a variable for each array of weights, named by its path (`layers_0_weight`), and the
+        likelihood's sampled parameters (`log_noise`, `noise`). `sample_stats` has `energy`, the potential Ũ.
+
+        Args:
+            x: Points (rows, features); their function values are added as `f`, (chain, draw, point, output). Weights
+                have symmetries, so R-hat and effective sample sizes are those of `f`.
+
+        Example:
+            >>> from fsgmcmc import parameter_space, sample, sgld
+            >>> grid = np.linspace(-1, 1, 20)
+            >>> posterior = parameter_space(MLP((5,)), grid, np.sin(grid), likelihood=Gaussian(0.1))
+            >>> samples = sample(0, posterior, sgld(1e-5), draws=4, burn_in=0, chains=2, warm_up=None)
+            >>> data = samples.to_arviz(x=grid)
+            >>> data.posterior["layers_0_weight"].shape, data.posterior["f"].dims
+            ((2, 4, 1, 5), ('chain', 'draw', 'point', 'output'))
+        """
+        from fsgmcmc._arviz import to_arviz
+
+        return to_arviz(self, x)
+
     def save(self, path: str | os.PathLike) -> None:
         """Write the draws as arrays plus JSON; `load` reads them back without running code."""
         ravel, positions = self._weights("save")
@@ -140,21 +167,39 @@ class Samples:
             if meta["network"] is None:
                 raise ValueError(f"{path} was saved with a network of your own: pass it as network=")
             network = MLP(**{**meta["network"], "hidden": tuple(meta["network"]["hidden"])})
-        network = as_network(network)
         likelihood = _restore_likelihood(meta["likelihood"], _storage.collect_numbered("likelihood", arrays))
-        params = jax.eval_shape(lambda key: network.init(key, meta["inputs"], meta["outputs"]), jax.random.key(0))
-        ravel = Ravel.of(Position(params, likelihood.init()))
-        if [list(shape) for shape in ravel.shapes] != meta["shapes"]:
+        samples = cls.of_arrays(
+            arrays["positions"], arrays["energy"], network, likelihood, meta["inputs"], meta["outputs"], meta["info"]
+        )
+        assert samples.ravel is not None
+        if [list(shape) for shape in samples.ravel.shapes] != meta["shapes"]:
             raise ValueError(f"the network given does not have the parameter shapes saved in {path}")
+        return samples
+
+    @classmethod
+    def of_arrays(
+        cls,
+        positions: np.ndarray,
+        energy: np.ndarray,
+        network: Any,
+        likelihood: Gaussian | Categorical,
+        inputs: int,
+        outputs: int,
+        info: dict[str, Any],
+    ) -> "Samples":
+        """Draws that were kept as plain arrays, of a network with so many inputs and outputs."""
+        network = as_network(network)
+        params = jax.eval_shape(lambda key: network.init(key, inputs, outputs), jax.random.key(0))
+        ravel = Ravel.of(Position(params, likelihood.init()))
         return cls(
-            arrays["positions"],
-            arrays["energy"],
+            positions,
+            energy,
             network=network,
             likelihood=likelihood,
             ravel=ravel,
-            inputs=meta["inputs"],
-            outputs=meta["outputs"],
-            info=meta["info"],
+            inputs=inputs,
+            outputs=outputs,
+            info=info,
         )
 
     def _weights(self, purpose: str) -> tuple[Ravel, np.ndarray]:

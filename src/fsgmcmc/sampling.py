@@ -72,6 +72,7 @@ def sample(
     back_off: int = 2,
     generator: str | None = None,
     progress: bool = True,
+    keep_interrupted: bool = False,
 ) -> Samples:
     """Run chains and keep every `thinning`-th state after the burn-in.
 
@@ -94,6 +95,8 @@ def sample(
         generator: `"fast"` draws all randomness from `fsgmcmc.random`, `"jax"` from the generator of `key`. By default
             fast on a CPU, where noise is the larger part of the cost, and JAX's own on accelerators.
         progress: Show a progress bar where there is a terminal.
+        keep_interrupted: End with the draws there are when Ctrl-C is pressed, `info["interrupted"]` then being true,
+            instead of raising `KeyboardInterrupt`; it is raised still where there is no draw yet.
 
     Example:
         >>> from fsgmcmc import MLP, Gaussian, parameter_space, sgld
@@ -147,10 +150,14 @@ def sample(
                 back_off -= 1
                 warnings.warn(f"{error}; starting over with half the step", UserWarning, stacklevel=2)
                 run = started(run.sampler.slowed(BACK_OFF_FACTOR), run.origin)
+            except KeyboardInterrupt:
+                if not (keep_interrupted and run.draws):
+                    raise
+                break
             finally:
                 store.write(run.contents, now=True)
     info = {"burn_in": burn_in, "thinning": thinning, "iterations": run.steps, "seconds": run.seconds}
-    return _samples(run, target, collect, draws, info)
+    return _samples(run, target, collect, draws, info | {"interrupted": run.draws < draws})
 
 
 def _advance(

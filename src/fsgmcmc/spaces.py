@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from fsgmcmc import _checks
 from fsgmcmc._ravel import Ravel
-from fsgmcmc.likelihoods import Categorical, Gaussian, Likelihood
+from fsgmcmc.likelihoods import Gaussian, Likelihood, Weighted
 from fsgmcmc.measurement import Measurement, fixed, subset
 from fsgmcmc.networks import Network, as_network
 from fsgmcmc.posterior import RESIDENT_ROWS, Augmentation, Position, Posterior
@@ -33,7 +33,7 @@ def function_space(
     y: Any,
     *,
     prior: Prior,
-    likelihood: Gaussian | Categorical,
+    likelihood: Likelihood,
     measurement: Measurement | None = None,
     batch_size: int | None = None,
     weight_prior: GaussianWeights | None = weak_weights(),  # noqa: B008 (immutable)
@@ -50,7 +50,7 @@ def function_space(
         x: Inputs (rows, features).
         y: Targets (rows,) or (rows, outputs); labels for a categorical likelihood.
         prior: A `GaussianProcess`, a `Functional`, or a sum of priors.
-        likelihood: `Gaussian` or `Categorical`.
+        likelihood: `Gaussian` or `Categorical`, or one of them `Weighted`.
         measurement: Where a bare `GaussianProcess` is evaluated. By default the training inputs: all of them up
             to 1000 rows, 200 redrawn at every step beyond.
         batch_size: Rows of the likelihood in each gradient; None uses all.
@@ -98,7 +98,7 @@ def parameter_space(
     x: Any,
     y: Any,
     *,
-    likelihood: Gaussian | Categorical,
+    likelihood: Likelihood,
     prior: GaussianWeights = GaussianWeights(),  # noqa: B008 (immutable)
     batch_size: int | None = None,
     augment: Augmentation | None = None,
@@ -141,7 +141,7 @@ def _build(
     network: Network,
     x: np.ndarray,
     y: np.ndarray,
-    likelihood: Gaussian | Categorical,
+    likelihood: Likelihood,
     functional: tuple[Functional, ...],
     weights: tuple[GaussianWeights, ...],
     batch_size: int | None,
@@ -159,8 +159,8 @@ def _build(
     if stream:
         if batch_size is None:
             raise ValueError(f"stream=True needs a batch_size below the {rows} rows")
-        if isinstance(likelihood, Gaussian) and likelihood.noise.ndim:
-            raise ValueError("a noise for each row cannot be streamed: leave stream out")
+        if isinstance(likelihood, Weighted) or (isinstance(likelihood, Gaussian) and likelihood.noise.ndim):
+            raise ValueError("a noise or a weight for each row cannot be streamed: leave stream out")
         source = HostRows(x, y)
         (x, y), batch_size = source.rows(batch_size, 0), None
     outputs = likelihood.outputs(y)
@@ -185,7 +185,7 @@ def _build(
         and len(bound) == 1
         and isinstance(bound[0], FixedPrior)
         and bound[0].function is None
-        and np.array_equal(bound[0].points, x)
+        and np.array_equal(bound[0].points[: len(x)], x)
     )
     return Posterior(
         network=network,

@@ -31,11 +31,11 @@ from fsgmcmc.bandits import (
     play,
     random_rounds,
 )
-from fsgmcmc.experiments.samplers import SAMPLERS, Kind
 from fsgmcmc.likelihoods import Gaussian
 from fsgmcmc.measurement import subset
 from fsgmcmc.networks import MLP
 from fsgmcmc.priors import GaussianProcess, GaussianWeights, Pretrained, pretrain, rbf
+from fsgmcmc.recipe import SAMPLERS, Kind
 from fsgmcmc.samplers import step_decay
 from fsgmcmc.samplers.curvature import measure
 from fsgmcmc.spaces import function_space, parameter_space

@@ -18,11 +18,11 @@ import numpy as np
 
 from fsgmcmc import measurement, metrics, variational
 from fsgmcmc.diagnostics import effective_sample_size, r_hat
-from fsgmcmc.experiments.samplers import SAMPLERS
 from fsgmcmc.likelihoods import Gaussian
 from fsgmcmc.networks import MLP
 from fsgmcmc.posterior import Posterior
 from fsgmcmc.priors import GaussianProcess, GaussianWeights, Pretrained, pretrain, rbf
+from fsgmcmc.recipe import SAMPLERS
 from fsgmcmc.samplers import cyclical, step_decay
 from fsgmcmc.samples import Samples
 from fsgmcmc.sampling import sample

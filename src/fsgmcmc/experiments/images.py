@@ -16,8 +16,8 @@ import numpy as np
 
 from fsgmcmc import __version__, metrics, variational
 from fsgmcmc.experiments.images_problem import CLASSES, Problem, Settings, posterior, prepare
-from fsgmcmc.experiments.samplers import SAMPLERS, Kind
 from fsgmcmc.predictions import CategoricalPrediction
+from fsgmcmc.recipe import SAMPLERS, Kind
 from fsgmcmc.samplers import cyclical, step_decay
 from fsgmcmc.samples import functions_at
 from fsgmcmc.sampling import DivergenceError, sample
@@ -100,7 +100,6 @@ def _fitted(method: Callable[[Settings], variational.Method], functional: bool) 
     return run
 
 
-VARIATIONAL = ("bbb", "fbnn", "ifbnn")
 METHODS: dict[str, Runner] = {
     **{name: _sampled(kind) for name, kind in SAMPLERS.items()},
     "gp": _gaussian_process,

@@ -9,6 +9,7 @@ from typing import Any
 from fsgmcmc import _storage
 from fsgmcmc.data import load_images
 from fsgmcmc.experiments import images, images_problem, images_report, names, sweep, tables
+from fsgmcmc.recipe import VARIATIONAL
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ def plan(
         raise ValueError(f"unknown preset {preset}; choose from {', '.join(images_problem.PRESETS)}")
     wanted = names.chosen(datasets, images_problem.FOREIGN, "data set")
     chosen = names.chosen(methods, images.METHODS, "method")
-    deaf = [method for method in chosen if method in images.VARIATIONAL]
+    deaf = [method for method in chosen if method in VARIATIONAL]
     if changes.get("stream") and deaf:
         raise ValueError(f"--stream is for samplers; {', '.join(deaf)} cannot leave the images on the host")
     # Absolute, since workers may start elsewhere.

@@ -30,7 +30,7 @@ def peer_programs(posterior: Posterior, step_size: float) -> list[tuple[str, Cal
         return torch.tensor(np.asarray(values))
 
     x, y, pool = tensor(posterior.x), tensor(posterior.y), tensor(prior.measurement.pool)
-    covariance, noise = tensor(prior.covariance), float(posterior.likelihood.noise)  # type: ignore[union-attr]
+    covariance, noise = tensor(prior.covariance), float(posterior.likelihood.noise)  # type: ignore[attr-defined]
     size, weak = prior.measurement.size, float(posterior.precision[0])
     layers = posterior.position(posterior.init(_key())).network
     start = {f"{i}.{name}": tensor(layer[name]) for i, layer in enumerate(layers) for name in layer}

@@ -13,7 +13,6 @@ import numpy as np
 
 from fsgmcmc import __version__, metrics, variational
 from fsgmcmc.diagnostics import diagnose
-from fsgmcmc.experiments.samplers import SAMPLERS, Kind
 from fsgmcmc.experiments.uci_problem import (
     Fitting,
     Settings,
@@ -29,6 +28,7 @@ from fsgmcmc.posterior import Posterior
 from fsgmcmc.predictions import GaussianPrediction, RegressionPrediction
 from fsgmcmc.priors import GaussianWeights
 from fsgmcmc.priors.functional import SMALLEST_REDRAWN_NUGGET
+from fsgmcmc.recipe import LEAST_NOISE, SAMPLERS, VARIATIONAL, Kind
 from fsgmcmc.samplers import cyclical, sgld, step_decay
 from fsgmcmc.samples import Samples
 from fsgmcmc.sampling import DivergenceError, sample
@@ -37,10 +37,6 @@ from fsgmcmc.warm_up import DivergedWarmUpError, WarmUp
 LARGEST_GP = 2000
 # R-hat needs so many.
 FEWEST_DRAWS = 4
-# Least noise of the functional variational methods, in standard deviations of y.
-LEAST_NOISE = 0.05
-# Where the gradient has no noise.
-LITTLE_FRICTION = {"friction_per_step": 0.02}
 
 Runner = Callable[[Split, Settings, int], tuple[RegressionPrediction, Samples | None]]
 
@@ -52,7 +48,7 @@ def _sampled(kind: Kind) -> Runner:
         samples = sample(
             number,
             target,
-            kind.build(step, **(LITTLE_FRICTION if kind.hamiltonian and target.is_deterministic else {})),
+            kind.sampler(target, step),
             draws=settings.draws,
             thinning=settings.thinning_of(len(split.x)),
             burn_in=settings.burn_in,
@@ -129,7 +125,6 @@ def _predict(samples: Samples, split: Split) -> GaussianPrediction:
     return prediction
 
 
-VARIATIONAL = ("bbb", "fbnn", "ifbnn")
 METHODS: dict[str, Runner] = {
     **{name: _sampled(kind) for name, kind in SAMPLERS.items()},
     "gp": _gaussian_process,

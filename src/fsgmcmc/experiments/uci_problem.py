@@ -19,13 +19,10 @@ from fsgmcmc.measurement import Measurement, fixed, sets, subset
 from fsgmcmc.networks import MLP
 from fsgmcmc.posterior import Posterior
 from fsgmcmc.priors import GaussianProcess, GaussianWeights, Pretrained, kernel_by_name, pretrain, select_kernel
+from fsgmcmc.recipe import LARGE, batch_size_for, nugget_for, thinning_for
 from fsgmcmc.spaces import function_space, parameter_space
 from fsgmcmc.warm_up import WarmUp
 
-# Training rows beyond which a set is large.
-LARGE = 1000
-# The nugget of the network's prior: a tenth of the noise variance, so that it hides nothing the data say, and a floor.
-NUGGET_OF_NOISE, NUGGET_FLOOR = 0.1, 1e-6
 # At points that change with the step the factor is one of float32.
 REDRAWN_NUGGET = 1e-3
 
@@ -113,7 +110,7 @@ class Settings:
 
     def thinning_of(self, rows: int) -> int:
         """Steps between kept draws where there are so many training rows."""
-        return round(self.thinning * max(1.0, min(self.stretch, LARGE / rows)))
+        return thinning_for(rows, self.thinning, self.stretch)
 
 
 TUNED = Settings("tuned")
@@ -208,7 +205,7 @@ def seed(dataset: str, split: int, method: str) -> int:
 
 def posterior(split: Split, settings: Settings, functional: bool) -> Posterior:
     """The network's posterior with the Gaussian process or Gaussian weights as its prior."""
-    batch_size = settings.batch_size if len(split.x) > LARGE else None
+    batch_size = batch_size_for(len(split.x), settings.batch_size)
     if functional:
         return measured_posterior(split, settings, _measurement(split.x, settings), batch_size)
     return weighted_posterior(split, settings, GaussianWeights(settings.weight_scale), batch_size)
@@ -230,8 +227,7 @@ def measured_posterior(
 ) -> Posterior:
     """With the Gaussian process at these measurement points."""
     process = split.fit.prior
-    variance = float(np.mean(np.diag(process.gram(split.x[:200])))) or 1.0
-    nugget = max(NUGGET_OF_NOISE * float(split.fit.noise) ** 2 / variance + NUGGET_FLOOR, least_nugget)
+    nugget = max(nugget_for(process, split.x, float(split.fit.noise)), least_nugget)
     if settings.point_sets is None:
         nugget = max(nugget, REDRAWN_NUGGET)
     return function_space(

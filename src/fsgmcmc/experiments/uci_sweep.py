@@ -10,6 +10,7 @@ from fsgmcmc.data import UCI_NAMES, folder, load_uci
 from fsgmcmc.experiments import names, sweep, tables, uci, uci_report
 from fsgmcmc.experiments.uci_problem import PRESETS, Settings
 from fsgmcmc.priors.kernels import kernel_by_name
+from fsgmcmc.recipe import VARIATIONAL
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ def plan(
     if not wanted:
         raise ValueError(f"datasets are names joined by commas, not {datasets!r}")
     chosen = names.chosen(methods, uci.METHODS, "method")
-    deaf = [method for method in chosen if method in uci.VARIATIONAL and {"draws", "points"} & changed.keys()]
+    deaf = [method for method in chosen if method in VARIATIONAL and {"draws", "points"} & changed.keys()]
     if deaf:
         raise ValueError(f"--samples and --points are for samplers; {', '.join(deaf)} would not change with them")
     tables = [load_uci(name, data) for name in wanted]

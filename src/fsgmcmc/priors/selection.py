@@ -23,9 +23,10 @@ GRAMMAR = (*SINGLE, *(" + ".join(pair) for pair in combinations(SINGLE, 2)))
 # Forms are compared on so many rows; only the best is fitted to more.
 SCREENING_ROWS = 200
 SCREENING_EPOCHS = 40
-# Noise below this many standard deviations of y is none; neighbours below this correlation know little.
-NO_NOISE = 0.02
+# Neighbours below this correlation know little of each other; noise below this fraction of what the function then
+# changes from a point to its neighbour is none.
 NEIGHBOURS = 0.9
+NO_NOISE = 0.1
 
 
 class Tried(NamedTuple):
@@ -87,25 +88,24 @@ def select_kernel(
         screened = [(name, fit(name, min(SCREENING_ROWS, max_points), SCREENING_EPOCHS)) for name in grammar]
     screened.sort(key=lambda pair: -pair[1].evidence)
     tried = tuple(Tried(name, found.evidence, float(found.noise)) for name, found in screened)
-    finalists = [name for name, found in screened if not _is_noise(found, x, y)] or [tried[0].kernel]
+    finalists = [name for name, found in screened if not _is_noise(found, x)] or [tried[0].kernel]
     fits = []
     for name in finalists:
         fits.append((name, fit(name, max_points, epochs)))
-        if not _is_noise(fits[-1][1], x, y):
+        if not _is_noise(fits[-1][1], x):
             return Selection(*fits[-1], tried)
     return Selection(*fits[0], tried)
 
 
-def _is_noise(found: Pretrained, x: ArrayLike, y: ArrayLike) -> bool:
-    """Whether the kernel is rough noise: nothing is left for the likelihood, and neighbours are hardly correlated."""
-    y = np.asarray(y, dtype=np.float64).reshape(len(np.asarray(y)), -1)
-    if float(found.noise) > NO_NOISE * np.sqrt(y.var(axis=0).mean()):
-        return False
+def _is_noise(found: Pretrained, x: ArrayLike) -> bool:
+    """Whether the kernel is rough noise: neighbours are hardly correlated, and nothing is left for the likelihood."""
     covariance = np.asarray(found.prior.gram(_checks.matrix(x, "x")[:SCREENING_ROWS]), dtype=np.float64)
-    scale = np.sqrt(np.diag(covariance))
-    correlation = covariance / np.maximum(np.outer(scale, scale), np.finfo(float).tiny)
+    variances = np.maximum(np.diag(covariance), np.finfo(float).tiny)
+    correlation = covariance / np.sqrt(np.outer(variances, variances))
     np.fill_diagonal(correlation, -1.0)
-    return bool(np.median(correlation.max(axis=1)) < NEIGHBOURS)
+    nearest = np.median(correlation.max(axis=1))
+    change = np.sqrt(variances.mean() * max(1 - nearest**2, 0.0))
+    return bool(nearest < NEIGHBOURS and float(found.noise) < NO_NOISE * change)
 
 
 def choose_by_density(finished: Mapping[str, Any], x: ArrayLike, y: ArrayLike) -> tuple[str, dict[str, float]]:

@@ -72,7 +72,7 @@ class FBNN(Method):
         batch = posterior.batch(batch_key)
         prior = single_functional(posterior)
         drawn, factor = prior.draw(point_key)
-        points = batch.x if posterior.shares_points else jnp.concatenate([batch.x, drawn])
+        points = drawn if posterior.shares_points else jnp.concatenate([batch.x, drawn])
         weight = posterior.total / len(batch.x) if self.weighting == "published" else 1.0
 
         def prior_score(values: Float[Array, "m c"]) -> Float[Array, "m c"]:

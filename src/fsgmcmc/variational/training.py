@@ -84,6 +84,7 @@ def fit(
     checkpoint_seconds: float = 30.0,
     generator: str | None = None,
     progress: bool = True,
+    keep_interrupted: bool = False,
 ) -> Samples:
     """Train a variational method with Adam, and draw from the q it ends with.
 
@@ -98,6 +99,7 @@ def fit(
         checkpoint_seconds: How often it is written.
         generator: As in `sample`.
         progress: Show a progress bar where there is a terminal.
+        keep_interrupted: As in `sample`: Ctrl-C ends the fit where it is.
 
     Returns:
         Samples whose `energy` is Ũ at each draw and whose `info` holds the learning curve: `loss`, the mean loss of
@@ -136,13 +138,17 @@ def fit(
             run = Fit(restored_tree("state", found[0], first), found[1]["seconds"], found[1]["curve"])
         try:
             _advance(run, run_key[None], posterior, method, schedule, steps, store, bar)
+        except KeyboardInterrupt:
+            if not (keep_interrupted and run.steps):
+                raise
         finally:
             store.write(run.contents, now=True)
     q = method.approximation(jax.tree.map(lambda leaf: leaf[0], run.state.trained))
     positions = jax.vmap(posterior.ravel.ravel)(draw_positions(draw_key, posterior, q, draws))
     energy = np.asarray(_energies(energy_key, posterior, positions))
     info = {"method": type(method).__name__, "iterations": run.steps, "seconds": run.seconds}
-    info |= {"loss": run.curve, "loss_steps": _ends(steps), "learning_rate": float(schedule(0))}
+    info |= {"loss": run.curve, "loss_steps": _ends(steps)[: len(run.curve)], "learning_rate": float(schedule(0))}
+    info["interrupted"] = run.steps < steps
     return Samples.of_posterior(posterior, np.asarray(positions)[None], energy[None], None, info)
 
 

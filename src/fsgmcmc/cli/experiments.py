@@ -1,46 +1,19 @@
-"""The command line; it parses, calls, and prints."""
+"""Commands of the experiments: demo, bench, data and reproduce."""
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-app = typer.Typer(
-    help="Bayesian neural networks sampled in function space.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-)
+from fsgmcmc.cli.terminal import print_table, told, writable
 
 reproduce_app = typer.Typer(help="The experiments of the paper.", no_args_is_help=True)
-app.add_typer(reproduce_app, name="reproduce")
 data_app = typer.Typer(help="The UCI data sets: fetch and list.", no_args_is_help=True)
 fetch_app = typer.Typer(help="Download public data.", no_args_is_help=True)
-app.add_typer(data_app, name="data")
 data_app.add_typer(fetch_app, name="fetch")
 
 
-def _print_version(wanted: bool) -> bool:
-    if wanted:
-        from fsgmcmc import __version__
-
-        typer.echo(__version__)
-        raise typer.Exit
-    return wanted
-
-
-@app.callback()
-def main(
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version and stop.", callback=_print_version, is_eager=True)
-    ] = False,
-) -> None:
-    """Bayesian neural networks sampled in function space."""
-
-
-@app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for extrapolation.png and extrapolation.json.")],
     seed: Annotated[int, typer.Option(min=0, help="Seed of the data and of the chains.")] = 3,
@@ -55,18 +28,17 @@ def demo(
     from fsgmcmc.experiments import extrapolation, names
 
     console = Console()
-    with _told(ValueError):
+    with told(ValueError):
         chosen = names.chosen(methods, extrapolation.METHODS, "method")
-    _writable(out)
+    writable(out)
     config = extrapolation.Config(seed=seed, chains=chains)
     result = extrapolation.run(config, chosen, say=lambda text: console.print(f"[dim]{text} …[/dim]"))
     extrapolation.write(result, out)
-    _print_table(console, extrapolation.table(result))
+    print_table(console, extrapolation.table(result))
     console.print(f"[dim]{extrapolation.LEGEND}[/dim]", highlight=False)
     console.print(f"wrote {out / 'extrapolation.png'} and {out / 'extrapolation.json'}", highlight=False)
 
 
-@app.command()
 def bench(
     out: Annotated[Path, typer.Option(help="File for the records, as JSON.")],
     peers: Annotated[bool, typer.Option(help="Also time PyTorch and posteriors (needs the bench extra).")] = False,
@@ -78,11 +50,11 @@ def bench(
     from fsgmcmc.experiments import benchmark
 
     console = Console()
-    _writable(out.parent)
-    with _told(ImportError), console.status("starting") as status:
+    writable(out.parent)
+    with told(ImportError), console.status("starting") as status:
         document = benchmark.run(repeats, peers, say=status.update)
     benchmark.write(document, out)
-    _print_table(console, benchmark.table(document))
+    print_table(console, benchmark.table(document))
     for name, seconds in document["startup"].items():
         console.print(f"{name}: {seconds:.1f}", highlight=False)
 
@@ -96,7 +68,7 @@ def fetch_uci(
     """Download the seven UCI regressions with their splits."""
     from fsgmcmc import data as sets
 
-    with _told(OSError, ValueError):
+    with told(OSError, ValueError):
         typer.echo(f"the sets are in {sets.fetch_uci(data) / 'UCI_Datasets'}")
 
 
@@ -111,10 +83,10 @@ def list_sets(
 
     from fsgmcmc import data as sets
 
-    with _told(OSError, ValueError):
+    with told(OSError, ValueError):
         tables = [sets.load_uci(name, data) for name in sets.available(data)]
     rows = [[table.name, *map(str, table.x.shape), str(len(table.splits))] for table in tables]
-    _print_table(Console(), [["name", "rows", "features", "splits"], *rows])
+    print_table(Console(), [["name", "rows", "features", "splits"], *rows])
 
 
 @reproduce_app.command("uci")
@@ -137,7 +109,7 @@ def reproduce_uci(
     from fsgmcmc.experiments import uci_sweep
 
     changes = {"draws": samples, "points": points, "kernel": kernel, "pretraining": pretraining}
-    with _told(OSError, ValueError):
+    with told(OSError, ValueError):
         plan = uci_sweep.plan(preset, datasets, splits, methods, data, changes)
     _sweep(out, "uci", lambda: uci_sweep.execute(plan, out, jobs), uci_sweep.write, plan.note)
 
@@ -159,7 +131,7 @@ def reproduce_images(
     from fsgmcmc.experiments import images_sweep
 
     changes = {"images": images, "half": half or None, "stream": stream or None}
-    with _told(OSError, ValueError):
+    with told(OSError, ValueError):
         plan = images_sweep.plan(preset, datasets, seeds, methods, data, out, changes)
     _sweep(out, "images", lambda: images_sweep.execute(plan, out, jobs), images_sweep.write, plan.note)
 
@@ -179,7 +151,7 @@ def reproduce_bandit(
     """Thompson sampling on Mushroom; what is finished already in OUT is not done again."""
     from fsgmcmc.experiments import bandit_sweep
 
-    with _told(OSError, ValueError):
+    with told(OSError, ValueError):
         plan = bandit_sweep.plan(preset, patterns, seeds, methods, data)
     _sweep(out, "bandit", lambda: bandit_sweep.execute(plan, out, jobs), bandit_sweep.write, plan.note)
 
@@ -194,9 +166,9 @@ def _sweep(
     """Do a planned sweep and write its results."""
     from fsgmcmc.experiments import sweep
 
-    _writable(out)
+    writable(out)
     try:
-        with _told(sweep.SweepError, OSError, code=1):
+        with told(sweep.SweepError, OSError, code=1):
             records = execute()
             write(records, out, note)
     except KeyboardInterrupt:
@@ -205,39 +177,3 @@ def _sweep(
     diverged = sum(record["diverged"] for record in records)
     files = f"{name}.md, {name}.png, {name}.csv and {name}.json"
     typer.echo(f"{len(records)} runs, {diverged} diverged; wrote {files} to {out}")
-
-
-@contextlib.contextmanager
-def _told(*errors: type[Exception], code: int = 2) -> Iterator[None]:
-    """Errors of these kinds end the command with their sentence, not with a traceback."""
-    try:
-        yield
-    except errors as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(code) from None
-
-
-def _writable(folder: Path) -> None:
-    """Find out that results cannot be written before computing them."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / ".writable"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        typer.echo(f"cannot write to {folder}: {error.strerror}", err=True)
-        raise typer.Exit(2) from None
-
-
-def _print_table(console: object, rows: list[list[str]]) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-
-    assert isinstance(console, Console)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for index, name in enumerate(rows[0]):
-        table.add_column(name, justify="left" if index == 0 else "right", no_wrap=index == 0)
-    for row in rows[1:]:
-        table.add_row(*row)
-    console.print(table)

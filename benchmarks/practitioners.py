@@ -1,0 +1,193 @@
+"""Out of the box on tables: our regressor against a Gaussian process, a deep ensemble and NGBoost.
+
+    python benchmarks/practitioners.py --data DIR --out out/practitioners
+
+Five folds of scikit-learn's diabetes and of three UCI sets. Every method gets the raw columns and the training part of
+the fold, and nothing is chosen by hand for a set:
+
+- ours: `FunctionalBNNRegressor()`;
+- gp: scikit-learn's `GaussianProcessRegressor`, RBF with a lengthscale for each feature plus white noise, three starts;
+- ensemble: five networks with two layers of 50 units that give mean and variance, trained by likelihood
+  (Lakshminarayanan et al., 2017); a fifth of the training part tells when to stop, then they are trained on all of it;
+- ngboost: NGBoost, normal law, 2000 rounds at most, stopped by a tenth of the training part.
+
+What is finished in the folder is not done again; practitioners.md and practitioners.csv are made of all that is there.
+"""
+
+import argparse
+import json
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from sklearn.datasets import load_diabetes
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.model_selection import KFold
+
+from fsgmcmc import MLP, FunctionalBNNRegressor, metrics
+from fsgmcmc.data import Standardiser, load_uci
+from fsgmcmc.experiments.tables import leaders, mean_and_sd, plus_minus, table, write_csv
+from fsgmcmc.predictions import GaussianPrediction, MomentPrediction, RegressionPrediction
+
+DATASETS = ("diabetes", "yacht", "boston", "concrete")
+FOLDS = 5
+SCORES = {
+    "nll": "NLL, nats a row",
+    "crps": "CRPS, in units of the target",
+    "rmse": "RMSE, in units of the target",
+    "coverage_90": "Coverage of 90 % intervals",
+    "seconds": "Seconds a fold, compilation included",
+}
+DIGITS = {"nll": 2, "crps": 2, "rmse": 2, "coverage_90": 2, "seconds": 0}
+# Of the ensemble: members, Adam's rate and batch, and the numbers of steps between which a held-out fifth decides.
+MEMBERS, RATE, BATCH = 5, 0.01, 100
+STOPS = (250, 500, 1000, 2000, 4000)
+LEAST_VARIANCE = 1e-6
+
+Method = Callable[[np.ndarray, np.ndarray, np.ndarray, int], RegressionPrediction]
+
+
+def ours(x: np.ndarray, y: np.ndarray, x_test: np.ndarray, seed: int) -> RegressionPrediction:
+    """With no argument but the seed."""
+    return FunctionalBNNRegressor(random_state=seed).fit(x, y).predict_law(x_test)
+
+
+def gaussian_process(x: np.ndarray, y: np.ndarray, x_test: np.ndarray, seed: int) -> RegressionPrediction:
+    """Exact, its numbers by marginal likelihood."""
+    scale = Standardiser.fit(x, y)
+    kernel = ConstantKernel() * RBF(np.ones(x.shape[1]), (1e-2, 1e3)) + WhiteKernel(0.1, (1e-6, 1e1))
+    model = GaussianProcessRegressor(kernel, normalize_y=True, n_restarts_optimizer=2, random_state=seed)
+    mean, std = model.fit(scale.x(x), y).predict(scale.x(x_test), return_std=True)
+    return MomentPrediction(mean[:, None], np.zeros((len(mean), 1)), np.maximum(std, 1e-9)[:, None])
+
+
+def ensemble(x: np.ndarray, y: np.ndarray, x_test: np.ndarray, seed: int) -> RegressionPrediction:
+    """Means and variances of five networks, a mixture of equal weights."""
+    scale = Standardiser.fit(x, y)
+    inputs, targets, new = scale.x(x), scale.y(y).astype(np.float32), scale.x(x_test)
+    order = np.random.default_rng(seed).permutation(len(x))
+    held, kept = order[: len(x) // 5], order[len(x) // 5 :]
+    scores = [
+        metrics.nll(law, targets[held]) for law in _members(inputs[kept], targets[kept], inputs[held], seed, STOPS)
+    ]
+    steps = STOPS[int(np.argmin(scores))]
+    (law,) = _members(inputs, targets, new, seed + 1, (steps,))
+    return law.rescaled(scale.y_mean, scale.y_std)
+
+
+def _members(
+    x: np.ndarray, y: np.ndarray, new: np.ndarray, seed: int, stops: tuple[int, ...]
+) -> list[GaussianPrediction]:
+    """The ensemble's law after each of these numbers of steps."""
+    network, adam = MLP((50, 50), "relu", initial="fan_in"), optax.adam(RATE)
+
+    def outputs(params: object, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        values = network.apply(params, x)
+        return values[:, 0], jax.nn.softplus(values[:, 1]) + LEAST_VARIANCE
+
+    def loss(params: object, rows: jax.Array) -> jax.Array:
+        mean, variance = outputs(params, jnp.asarray(x)[rows])
+        return jnp.mean(0.5 * jnp.log(variance) + 0.5 * jnp.square(jnp.asarray(y)[rows] - mean) / variance)
+
+    @jax.jit
+    def train(key: jax.Array, params: object, state: object, steps: int) -> tuple[object, object]:
+        def step(t: int, carry: tuple) -> tuple:
+            params, state = carry
+            rows = jax.random.randint(jax.random.fold_in(key, t), (min(BATCH, len(x)),), 0, len(x))
+            updates, state = adam.update(jax.grad(loss)(params, rows), state)
+            return optax.apply_updates(params, updates), state
+
+        return jax.lax.fori_loop(0, steps, step, (params, state))
+
+    laws, done = [], 0
+    keys = jax.random.split(jax.random.key(seed), 2 * MEMBERS)
+    members = [network.init(key, x.shape[1], 2) for key in keys[:MEMBERS]]
+    states = [adam.init(params) for params in members]
+    for stop in stops:
+        trained = [
+            train(jax.random.fold_in(key, stop), params, state, stop - done)
+            for key, params, state in zip(keys[MEMBERS:], members, states, strict=True)
+        ]
+        members, states, done = [params for params, _ in trained], [state for _, state in trained], stop
+        found = [outputs(params, jnp.asarray(new)) for params in members]
+        means, variances = (np.asarray(jnp.stack(part), np.float64)[..., None] for part in zip(*found, strict=True))
+        laws.append(GaussianPrediction(means, np.sqrt(variances)))
+    return laws
+
+
+def ngboost(x: np.ndarray, y: np.ndarray, x_test: np.ndarray, seed: int) -> RegressionPrediction:
+    """Natural-gradient boosting of a normal law."""
+    from ngboost import NGBRegressor
+
+    model = NGBRegressor(
+        n_estimators=2000, validation_fraction=0.1, early_stopping_rounds=50, verbose=False, random_state=seed
+    )
+    law = model.fit(x, y).pred_dist(x_test)
+    return MomentPrediction(law.loc[:, None], np.zeros((len(x_test), 1)), law.scale[:, None])
+
+
+METHODS: dict[str, Method] = {"ours": ours, "gp": gaussian_process, "ensemble": ensemble, "ngboost": ngboost}
+
+
+def load(name: str, data: Path | None) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs and targets, in their units."""
+    if name == "diabetes":
+        return load_diabetes(return_X_y=True, scaled=False)
+    found = load_uci(name, data)
+    return found.x, found.y
+
+
+def measure(name: str, method: str, data: Path | None, out: Path) -> None:
+    """Five folds of one method on one set, those that are not there yet."""
+    x, y = load(name, data)
+    for fold, (train, test) in enumerate(KFold(FOLDS, shuffle=True, random_state=0).split(x)):
+        path = out / f"{name}-{method}-{fold}.json"
+        if path.exists():
+            continue
+        began = time.monotonic()
+        with warnings.catch_warnings(action="ignore"):
+            law = METHODS[method](x[train], y[train], x[test], fold)
+            scores = metrics.summary(law, y[test])
+        record = {"dataset": name, "method": method, "fold": fold, **scores, "seconds": time.monotonic() - began}
+        path.write_text(json.dumps(record))
+        print(name, method, fold, *(f"{score} {record[score]:.3g}" for score in SCORES), flush=True)
+
+
+def report(out: Path) -> str:
+    """The tables of all records that are there; bold as in the tables of the experiments."""
+    records = [json.loads(path.read_text()) for path in sorted(out.glob("*-*-*.json"))]
+    write_csv(records, ("dataset", "method", "fold", *SCORES), out / "practitioners.csv")
+    lines = ["# Out of the box on tables", ""]
+    for score, title in SCORES.items():
+        rows = []
+        for name in DATASETS:
+            row = {
+                m: {r["fold"]: r[score] for r in records if (r["dataset"], r["method"]) == (name, m)} for m in METHODS
+            }
+            best = leaders(row) if score in ("nll", "crps", "rmse") else set()
+            cells = {m: plus_minus(*mean_and_sd(scores), DIGITS[score]) for m, scores in row.items()}
+            rows.append([name, *(f"**{cell}**" if m in best else cell for m, cell in cells.items())])
+        lines += [f"## {title}", "", table(["", *METHODS], rows), ""]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, help="the folder that holds UCI_Datasets")
+    parser.add_argument("--out", type=Path, default=Path("out/practitioners"))
+    parser.add_argument("--datasets", default=",".join(DATASETS))
+    parser.add_argument("--methods", default=",".join(METHODS))
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    for dataset in arguments.datasets.split(","):
+        for method in arguments.methods.split(","):
+            measure(dataset, method, arguments.data, arguments.out)
+    text = report(arguments.out)
+    (arguments.out / "practitioners.md").write_text(text)
+    print(text)

@@ -1,0 +1,72 @@
+"""Draws as ArviZ holds them: named variables with the axes chain and draw.
+
+ArviZ 0.x has an `InferenceData`, 1.x an xarray `DataTree`. Both have groups, here `posterior` and `sample_stats`.
+"""
+
+import importlib
+import inspect
+import re
+import warnings
+from types import ModuleType
+from typing import Any
+
+import jax
+import numpy as np
+
+MISSING = "to_arviz needs ArviZ: pip install 'fsgmcmc[arviz]'"
+FUNCTION_AXES = ("point", "output")
+# What weights may not be called, because axes, function values and the likelihood's parameters are.
+TAKEN = {"chain", "draw", *FUNCTION_AXES, "f", "log_noise", "noise"}
+
+
+def to_arviz(samples: Any, x: Any = None) -> Any:
+    """`Samples.to_arviz`."""
+    if samples.positions is None:
+        raise ValueError("to_arviz needs the weights, but this run kept only what `collect` returned: leave it out")
+    arviz = _installed()
+    posterior = {"w": samples.positions} if samples.ravel is None else _parameters(samples)
+    if x is not None:
+        posterior["f"] = samples.functions(x)
+    groups = {"posterior": posterior, "sample_stats": {"energy": samples.energy}}
+    dims = {"f": list(FUNCTION_AXES)}
+    if "posterior" in inspect.signature(arviz.from_dict).parameters:  # 0.x: a keyword for every group
+        return arviz.from_dict(**groups, dims=dims)
+    return arviz.from_dict(groups, dims=dims)
+
+
+def _installed() -> ModuleType:
+    try:
+        # The last 0.x announce 1.x when they are imported; what is called here works with both.
+        with warnings.catch_warnings(action="ignore", category=FutureWarning):
+            return importlib.import_module("arviz")
+    except ImportError as error:
+        raise ImportError(MISSING) from error
+
+
+def _parameters(samples: Any) -> dict[str, np.ndarray]:
+    params = samples.params
+    variables = dict(zip(weight_names(params.network), jax.tree.leaves(params.network), strict=True))
+    if params.likelihood:
+        variables |= {**params.likelihood, "noise": np.asarray(samples.likelihood.sigma(params.likelihood))}
+    return variables
+
+
+def weight_names(tree: Any) -> list[str]:
+    """A name for every leaf, from its path: letters, digits and underscores.
+
+    >>> weight_names([{"bias": 0.0, "weight": 0.0}])
+    ['layers_0_bias', 'layers_0_weight']
+    >>> weight_names({"f": 0.0, "trend/slope": 0.0})
+    ['params_f', 'trend_slope']
+    """
+    names = []
+    for path, _ in jax.tree_util.tree_leaves_with_path(tree):
+        name = re.sub(r"\W+", "_", jax.tree_util.keystr(path, simple=True, separator="_"))
+        if name[:1].isdigit():  # a list of layers, as in `MLP`
+            name = f"layers_{name}"
+        elif not name or name in TAKEN:
+            name = f"params_{name}".rstrip("_")
+        names.append(name)
+    if len(set(names)) < len(names):
+        return [f"{name}_{leaf}" for leaf, name in enumerate(names)]
+    return names

@@ -1,0 +1,36 @@
+"""The command line; it parses, calls, and prints."""
+
+from typing import Annotated
+
+import typer
+
+from fsgmcmc.cli import experiments, tables
+
+app = typer.Typer(
+    help="Bayesian neural networks sampled in function space.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+for command in (tables.fit, tables.predict, tables.evaluate, tables.info, experiments.demo, experiments.bench):
+    app.command()(command)
+app.add_typer(experiments.reproduce_app, name="reproduce")
+app.add_typer(experiments.data_app, name="data")
+
+
+def _print_version(wanted: bool) -> bool:
+    if wanted:
+        from fsgmcmc import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+    return wanted
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Bayesian neural networks sampled in function space."""

@@ -1,0 +1,5 @@
+"""`python -m fsgmcmc.cli`."""
+
+from fsgmcmc.cli import app
+
+app()

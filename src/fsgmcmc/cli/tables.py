@@ -1,0 +1,182 @@
+"""Commands for tables: fit, predict, evaluate and info."""
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fsgmcmc.cli.terminal import print_table, told, writable
+
+if TYPE_CHECKING:
+    from fsgmcmc.tables.model import Held, TableModel
+
+# Inside the model folder, while a fit is not finished.
+CHECKPOINT = "unfinished.npz"
+SCORES = {
+    "rmse": "RMSE, in units of the target",
+    "crps": "CRPS, in units of the target",
+    "nll": "NLL, nats a row",
+    "coverage_50": "share of rows in 50 % intervals",
+    "coverage_90": "share of rows in 90 % intervals",
+    "coverage_95": "share of rows in 95 % intervals",
+    "width_90": "mean width of 90 % intervals, in units of the target",
+    "accuracy": "share of rows labelled right",
+    "ece": "calibration error (ECE)",
+    "brier": "Brier score, 0 to 2",
+}
+Separator = Annotated[str | None, typer.Option(help="What separates columns, where it is not found by itself.")]
+
+
+def fit(
+    data: Annotated[Path, typer.Argument(help="A CSV file with a header, or a Parquet file.")],
+    target: Annotated[str, typer.Option(help="The column to predict.")],
+    out: Annotated[Path, typer.Option(help="Folder for the model and its report.")],
+    task: Annotated[str, typer.Option(help="regression, classification, or auto: texts are classes.")] = "auto",
+    kernel: Annotated[
+        str, typer.Option(help="The prior in words, such as rbf, matern52, 'linear + rbf'; auto chooses by evidence.")
+    ] = "auto",
+    method: Annotated[str, typer.Option(help="fsghmc, fsgld, sghmc, sgld, fbnn, ifbnn or bbb.")] = "fsghmc",
+    names: Annotated[str | None, typer.Option("--id", help="A column that names the rows.")] = None,
+    drop: Annotated[str, typer.Option(help="Columns to leave out, joined by commas.")] = "",
+    holdout: Annotated[float, typer.Option(help="Share of the rows for the check; 0 fits all rows.")] = 0.2,
+    hidden: Annotated[str, typer.Option(help="Units of the hidden layers, joined by commas.")] = "50,50",
+    chains: Annotated[int, typer.Option(min=1, help="Chains.")] = 4,
+    samples: Annotated[int, typer.Option(min=1, help="Draws kept from each chain.")] = 25,
+    burn_in: Annotated[int, typer.Option(min=0, help="Steps before the first draw.")] = 3000,
+    thinning: Annotated[
+        int, typer.Option(min=1, help="Steps between draws; up to four times as many where rows are few.")
+    ] = 400,
+    seed: Annotated[int, typer.Option(min=0, help="Fixes the result.")] = 0,
+    separator: Separator = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where an interrupted fit stopped.")] = False,
+) -> None:
+    """Fit a table: predictions with error bars, checked on rows that were held out.
+
+    Ctrl-C keeps what was sampled.
+    """
+    from fsgmcmc.priors import kernel_by_name
+    from fsgmcmc.sampling import DivergenceError
+    from fsgmcmc.tables.model import Request, fit_table
+    from fsgmcmc.tables.reading import read_table
+    from fsgmcmc.tables.report import write_report
+    from fsgmcmc.variational import DivergedFitError
+    from fsgmcmc.warm_up import DivergedWarmUpError
+
+    checkpoint = out / CHECKPOINT
+    with told(OSError, ValueError):
+        if out.exists() and not out.is_dir():
+            raise ValueError(f"{out} is a file: give a folder for the model")
+        frame = read_table(data, separator)
+        if kernel != "auto":
+            kernel_by_name(kernel, 1)
+        settings = {"kernel": kernel, "method": method, "hidden": _sizes(hidden), "chains": chains, "samples": samples}
+        settings |= {"burn_in": burn_in, "thinning": thinning, "progress": True, "checkpoint": checkpoint}
+        dropped = tuple(name.strip() for name in drop.split(",") if name.strip())
+        request = Request(target, task, names, dropped, holdout, seed, tuple(settings.items()))
+        if resume and not checkpoint.exists():
+            raise ValueError(f"there is nothing to resume in {out}: leave --resume out")
+    writable(out)
+    if not resume:
+        checkpoint.unlink(missing_ok=True)
+    failures = (OSError, ValueError, DivergenceError, DivergedWarmUpError, DivergedFitError)
+    try:
+        with told(*failures), warnings.catch_warnings(action="ignore", category=UserWarning):
+            model, held = fit_table(frame, request)
+            model.save(out)
+            report = write_report(model, held, out, data.name)
+    except KeyboardInterrupt:
+        typer.echo("interrupted before the first draw; the same command with --resume goes on", err=True)
+        raise typer.Exit(130) from None
+    _describe(model)
+    if held is not None:
+        _print_scores(held)
+    for sentence in (*model.notes, *model.diagnostics["warnings"]):
+        typer.echo(f"note: {sentence}")
+    if model.estimator.info_["interrupted"]:
+        typer.echo("interrupted: the draws so far were kept; the same command with --resume goes on")
+    else:
+        checkpoint.unlink(missing_ok=True)
+    typer.echo(f"wrote the model to {out} and a page about it to {report}")
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(help="A model folder.")],
+    data: Annotated[Path, typer.Argument(help="A CSV or Parquet file with the columns of the fit.")],
+    out: Annotated[Path, typer.Option(help="File for the predictions, CSV or Parquet by its ending.")],
+    coverage: Annotated[float, typer.Option(help="Probability of the interval from lower to upper.")] = 0.9,
+    separator: Separator = None,
+) -> None:
+    """Predict new rows: mean, std and an interval, or the probability of each class."""
+    from fsgmcmc.tables.model import TableModel
+    from fsgmcmc.tables.reading import read_table, write_table
+
+    with told(OSError, ValueError):
+        predictions = TableModel.load(model).predict(read_table(data, separator), coverage)
+        write_table(predictions, out)
+    beyond = int(predictions["extrapolates"].sum())
+    typer.echo(f"wrote {len(predictions)} predictions to {out}; {beyond} of the rows lie beyond the training data")
+
+
+def evaluate(
+    model: Annotated[Path, typer.Argument(help="A model folder.")],
+    data: Annotated[Path, typer.Argument(help="A CSV or Parquet file with the columns of the fit and the target.")],
+    separator: Separator = None,
+) -> None:
+    """Score a model on rows whose target is known."""
+    from fsgmcmc.tables.model import TableModel
+    from fsgmcmc.tables.reading import read_table
+
+    with told(OSError, ValueError):
+        held = TableModel.load(model).evaluate(read_table(data, separator))
+    _print_scores(held)
+
+
+def info(model: Annotated[Path, typer.Argument(help="A model folder.")]) -> None:
+    """What a model folder holds."""
+    from fsgmcmc.tables.model import TableModel
+
+    with told(OSError, ValueError):
+        kept = TableModel.load(model)
+    _describe(kept)
+    if kept.scores:
+        rows = [[SCORES[name], f"{value:.4g}"] for name, value in kept.scores.items() if name in SCORES]
+        _print([[f"on {kept.held_out} held-out rows", ""], *rows])
+    for sentence in (*kept.notes, *kept.diagnostics["warnings"]):
+        typer.echo(f"note: {sentence}")
+
+
+def _sizes(hidden: str) -> tuple[int, ...]:
+    try:
+        sizes = tuple(int(size) for size in hidden.split(","))
+    except ValueError:
+        sizes = ()
+    if not sizes or min(sizes) < 1:
+        raise ValueError(f"hidden layers are whole numbers joined by commas, such as 50,50, got {hidden!r}")
+    return sizes
+
+
+def _describe(model: "TableModel") -> None:
+    estimator = model.estimator
+    chains, draws = estimator.energy_.shape
+    kind = "regression" if model.is_regression else f"classification, {len(estimator.classes_)} classes"
+    rows = [
+        ["target", f"{model.target} ({kind})"],
+        ["fitted to", f"{estimator.n_rows_} distinct rows, {len(model.columns.features)} features"],
+        ["prior", str(estimator.kernel_)],
+        ["draws", f"{chains} x {draws} by {estimator.method}"],
+    ]
+    if model.is_regression:
+        rows.append(["noise", f"{estimator.noise_:.4g}"])
+    _print([["model", ""], *rows])
+
+
+def _print_scores(held: "Held") -> None:
+    rows = [[SCORES[name], f"{value:.4g}"] for name, value in held.scores.items() if name in SCORES]
+    _print([[f"on {len(held.y)} rows", ""], *rows])
+
+
+def _print(rows: list[list[str]]) -> None:
+    from rich.console import Console
+
+    print_table(Console(), rows)

@@ -1,0 +1,104 @@
+"""The prior that an estimator's kernel stands for, in the standardised units of its network.
+
+A word has numbers in standard deviations of the data; a tinygp kernel has them in the units of the data, and is carried
+over:
+
+    k̃(x̃, x̃') = k(m + s x̃, m + s x̃') / s_y²
+"""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from tinygp.kernels import Kernel
+
+from fsgmcmc.priors import GaussianProcess, kernel_by_name, pretrain, pretrain_classes, select_kernel
+from fsgmcmc.priors.dirichlet import dirichlet_targets
+from fsgmcmc.priors.selection import SCREENING_EPOCHS, SCREENING_ROWS, SINGLE
+
+# Rows of the fit, and its iterations.
+ROWS = 700
+EPOCHS = 100
+# The noise where nothing is fitted, in standard deviations of y.
+NOISE = 0.3
+
+
+class Units(NamedTuple):
+    """Mean and standard deviation of each input, and of the target."""
+
+    shift: np.ndarray
+    scale: np.ndarray
+    target_shift: float = 0.0
+    target_scale: float = 1.0
+
+    def standardised(self, x: np.ndarray) -> Float[np.ndarray, "rows features"]:
+        """Inputs in standard deviations from their mean, as float32."""
+        return ((x - self.shift) / self.scale).astype(np.float32)
+
+
+class Found(NamedTuple):
+    """A Gaussian process, the noise beside it in standard deviations of y, and the kernel: its word, or as given."""
+
+    process: GaussianProcess
+    noise: float
+    kernel: str | Kernel
+
+
+class InUnits(Kernel):
+    """A kernel whose numbers are in the units of the data, for standardised inputs and targets."""
+
+    kernel: Kernel
+    shift: Any
+    scale: Any
+    target_scale: Any
+
+    def evaluate(self, X1: Float[Array, " d"], X2: Float[Array, " d"]) -> Float[Array, ""]:
+        """k(m + s x̃, m + s x̃') / s_y²."""
+        inner = self.kernel.evaluate(self.shift + self.scale * X1, self.shift + self.scale * X2)
+        return inner / jnp.square(self.target_scale)
+
+
+def of_targets(kernel: str | Kernel, pretrained: bool, x: Any, y: Any, noise: float | None, units: Units) -> Found:
+    """Of a regression: x and y are in the units of the data, and so is a noise that is known."""
+    words, known = isinstance(kernel, str), noise
+    if words:
+        x, y = units.standardised(x), (y - units.target_shift) / units.target_scale
+        known = None if noise is None else noise / units.target_scale
+    if kernel == "auto":
+        chosen = select_kernel(x, y, epochs=EPOCHS, max_points=ROWS)
+        if known is None:
+            return Found(chosen.fit.prior, float(chosen.fit.noise), chosen.kernel)
+        kernel = chosen.kernel
+    form = kernel_by_name(kernel, x.shape[1]) if isinstance(kernel, str) else kernel
+    unit, centre = (1.0, 0.0) if words else (units.target_scale, units.target_shift)
+    process, found = GaussianProcess(form, centre), NOISE * unit if known is None else known
+    if pretrained:
+        process, fitted, *_ = pretrain(process, x, y, EPOCHS, noise=known, max_points=ROWS)
+        found = float(fitted)
+    if words:
+        return Found(process, found, kernel)
+    assert isinstance(process.kernel, Kernel)
+    carried = InUnits(process.kernel, units.shift, units.scale, units.target_scale)
+    mean = (float(process.mean) - units.target_shift) / units.target_scale
+    return Found(GaussianProcess(carried, mean), found / units.target_scale, kernel)
+
+
+def of_classes(kernel: str | Kernel, pretrained: bool, x: Any, labels: np.ndarray, classes: int, units: Units) -> Found:
+    """Of the logits: one process for each class with a kernel that they share, and means that are fitted."""
+    words = isinstance(kernel, str)
+    x = units.standardised(x) if words else x
+
+    def fit(kernel: str | Kernel, rows: int, epochs: int) -> Any:
+        form = kernel_by_name(kernel, x.shape[1]) if isinstance(kernel, str) else kernel
+        # A fixed kernel around the mean of the targets of each class.
+        mean = dirichlet_targets(labels, classes)[0].mean(axis=0)
+        return pretrain_classes(GaussianProcess(form, mean), x, labels, classes, epochs, max_points=rows)
+
+    if kernel == "auto":
+        kernel = max(SINGLE, key=lambda word: fit(word, SCREENING_ROWS, SCREENING_EPOCHS).evidence)
+    process = fit(kernel, ROWS, EPOCHS if pretrained else 0).prior
+    if not words:
+        assert isinstance(process.kernel, Kernel)
+        process = GaussianProcess(InUnits(process.kernel, units.shift, units.scale, 1.0), process.mean)
+    return Found(process, 1.0, kernel)

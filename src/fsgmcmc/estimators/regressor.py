@@ -1,0 +1,150 @@
+"""Regression with error bars, as scikit-learn has it."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import validate_data
+
+from fsgmcmc import recipe
+from fsgmcmc.estimators.base import FunctionalBNN, moments
+from fsgmcmc.estimators.prior import of_targets
+from fsgmcmc.likelihoods import Gaussian
+from fsgmcmc.predictions import GaussianPrediction
+
+# How well a learned noise is known before the network sees the data, as a standard deviation of its logarithm.
+NOISE_SPREAD = 1.0
+
+
+class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
+    """A Bayesian neural network whose prior is a Gaussian process on the function it computes.
+
+    Inputs and targets are standardised inside; everything that goes in or comes out is in the units of the data.
+
+    Args:
+        kernel: The prior in a word: "rbf" (smooth), "matern52", "matern32", "matern12" (rougher), "linear",
+            "periodic", or words joined by + and *, with a lengthscale for each feature; "auto" chooses a form by
+            evidence. Or a tinygp kernel, whose numbers are in the units of the data.
+        method: "fsghmc", "fsgld" (priors on functions), "sghmc", "sgld" (priors on weights), or one of the variational
+            "fbnn", "ifbnn" and "bbb".
+        hidden: Units of each hidden layer.
+        prior: "pretrained" fits the kernel's numbers, the mean and the noise by marginal likelihood; "fixed" takes the
+            kernel as it is, around the mean of y. A word has unit numbers, in standard deviations of the data.
+        noise: Standard deviation of the observations in the units of y, where it is known; None learns it.
+        chains: Chains.
+        samples: Draws kept from each chain.
+        burn_in: Steps before them; half as many steps of Adam come first.
+        thinning: Steps between them where there are 1000 rows or more; up to four times as many where there are fewer.
+        steps: Steps of the variational methods, which draw `chains` × `samples` times from what they end with.
+        random_state: A seed, or a NumPy generator, that fixes the result.
+        progress: Show a progress bar where there is a terminal.
+        checkpoint: A file from which an interrupted fit continues.
+
+    Attributes:
+        prior_: The Gaussian process, in standardised units.
+        kernel_: Its form in words, or the kernel given.
+        noise_: Standard deviation of the observations: the mean over draws, in the units of y.
+        samples_: The draws, with diagnostics and predictions of the rest of the library.
+        n_features_in_: Features.
+
+    Example:
+        >>> X = np.linspace(-1, 1, 30)[:, None]
+        >>> model = FunctionalBNNRegressor("rbf", samples=5, burn_in=200, thinning=5, random_state=0)
+        >>> mean, std = model.fit(X, np.sin(3 * X[:, 0])).predict([[0.5], [3.0]], return_std=True)
+        >>> bool(std[1] > 3 * std[0])
+        True
+    """
+
+    def __init__(  # of any type: `fit` is where scikit-learn wants them checked
+        self,
+        kernel: Any = "auto",
+        method: Any = "fsghmc",
+        *,
+        hidden: Any = (50, 50),
+        prior: Any = "pretrained",
+        noise: Any = None,
+        chains: Any = 4,
+        samples: Any = 25,
+        burn_in: Any = 3000,
+        thinning: Any = 400,
+        steps: Any = 5000,
+        random_state: Any = None,
+        progress: Any = False,
+        checkpoint: Any = None,
+    ) -> None:
+        super().__init__(
+            kernel,
+            method,
+            hidden=hidden,
+            prior=prior,
+            chains=chains,
+            samples=samples,
+            burn_in=burn_in,
+            thinning=thinning,
+            steps=steps,
+            random_state=random_state,
+            progress=progress,
+            checkpoint=checkpoint,
+        )
+        self.noise = noise
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "FunctionalBNNRegressor":
+        """Sample the posterior given rows X (n, features), targets y (n,), and how often each row counts.
+
+        Ctrl-C ends the fit with the draws there are; `info_["interrupted"]` tells.
+        """
+        self._check_params()
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+        rows = self._rows(X, y.astype(np.float64), sample_weight)
+        shift, scale = moments(rows.y, rows.weights)
+        self.units_ = self.units_._replace(target_shift=float(shift), target_scale=float(scale))
+        found = of_targets(self.kernel, self.prior == "pretrained", rows.x, rows.y, self.noise, self.units_)
+        self.noise_start_ = found.noise
+        nugget = recipe.nugget_for(found.process, self.units_.standardised(rows.x), found.noise)
+        self._infer(rows._replace(y=(rows.y - shift) / scale), found, nugget, self._likelihood())
+        sigma = self._likelihood().sigma(self.samples_.params.likelihood)
+        self.noise_ = float(np.mean(sigma)) * self.units_.target_scale
+        return self
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """The mean at each row and, if asked for, the standard deviation of an observation there."""
+        moments = self._each(X, lambda law: np.column_stack([law.mean, law.std]))
+        mean = self._in_units(moments[:, 0])
+        return (mean, self.units_.target_scale * moments[:, 1]) if return_std else mean
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper end of the central interval that holds an observation with this probability."""
+        if not 0 < coverage < 1:
+            raise ValueError(f"coverage is a probability between 0 and 1, such as 0.9, got {coverage}")
+        lower, upper = self.predict_quantiles(X, [(1 - coverage) / 2, (1 + coverage) / 2]).T
+        return lower, upper
+
+    def predict_quantiles(self, X: Any, quantiles: Any = (0.05, 0.5, 0.95)) -> np.ndarray:
+        """Quantiles of an observation at each row, (rows, quantiles)."""
+        levels = [float(level) for level in np.ravel(quantiles)]
+        return self._in_units(self._each(X, lambda law: law.quantile(levels)[:, :, 0].T))
+
+    def sample_functions(self, X: Any, n: int | None = None) -> np.ndarray:
+        """Functions drawn from the posterior, without noise, at the rows: (n, rows); by default every draw.
+
+        A draw is one function at all rows of X, so that differences and sums between rows have their right spread.
+        """
+        return self._in_units(self._draws(X, n)[..., 0])
+
+    def predict_law(self, X: Any) -> GaussianPrediction:
+        """The whole predictive law: densities, scores, epistemic and aleatoric parts (`fsgmcmc.metrics` takes it)."""
+        noise = np.asarray(self._likelihood().sigma(self.samples_.params.likelihood), np.float64)
+        law = GaussianPrediction(self._draws(X), noise.reshape(-1, 1, 1))
+        return law.rescaled(self.units_.target_shift, self.units_.target_scale)
+
+    def _in_units(self, values: np.ndarray) -> np.ndarray:
+        return self.units_.target_shift + self.units_.target_scale * values.astype(np.float64)
+
+    def _likelihood(self) -> Gaussian:
+        if self.noise is not None:
+            return Gaussian(self.noise_start_)
+        floor = max(self.noise_start_, recipe.LEAST_NOISE) if self.method in ("fbnn", "ifbnn") else 0.0
+        return Gaussian(self.noise_start_, sampled=True, spread=NOISE_SPREAD, floor=floor)
+
+    def _outputs(self) -> int:
+        return 1

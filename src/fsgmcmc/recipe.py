@@ -1,0 +1,93 @@
+"""What works without tuning from 20 to 100,000 rows; the estimators and the experiments share it.
+
+Few rows: all of them in every gradient, and the functional prior measured at all of them. Many rows: minibatches, and
+the prior measured at one of several fixed sets of points, another one at each step.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fsgmcmc.measurement import Measurement, fixed, sets
+from fsgmcmc.posterior import Posterior
+from fsgmcmc.priors.gaussian_process import GaussianProcess
+from fsgmcmc.samplers import fsghmc, fsgld, sghmc, sgld
+from fsgmcmc.samplers.base import Sampler
+
+# Training rows beyond which there are many; then so many of them in each gradient, and so many points in each set.
+LARGE = 1000
+BATCH_SIZE = 500
+POINTS, POINT_SETS = 200, 16
+# Points around few rows, and how far they lie from a row, in standard deviations of the features.
+AROUND = 100
+REACHES = (0.5, 1.0, 2.0, 4.0)
+# The nugget of the network's prior: a tenth of the noise variance, so that it hides nothing the data say, and a floor.
+NUGGET_OF_NOISE, NUGGET_FLOOR = 0.1, 1e-6
+# Least noise of the functional variational methods, in standard deviations of y.
+LEAST_NOISE = 0.05
+# Where the gradient has no noise.
+LITTLE_FRICTION = {"friction_per_step": 0.02}
+
+
+class Kind(NamedTuple):
+    """How a sampler is built, whether its prior is one on functions, and whether it has a momentum."""
+
+    build: Callable[..., Sampler]
+    functional: bool
+    hamiltonian: bool
+
+    def sampler(self, posterior: Posterior, step_size: Any = None) -> Sampler:
+        """The sampler for this posterior; without a step size the warm-up measures it."""
+        quiet = self.hamiltonian and posterior.is_deterministic
+        return self.build(step_size, **(LITTLE_FRICTION if quiet else {}))
+
+
+SAMPLERS = {
+    "sgld": Kind(sgld, functional=False, hamiltonian=False),
+    "fsgld": Kind(fsgld, functional=True, hamiltonian=False),
+    "sghmc": Kind(sghmc, functional=False, hamiltonian=True),
+    "fsghmc": Kind(fsghmc, functional=True, hamiltonian=True),
+}
+VARIATIONAL = ("bbb", "fbnn", "ifbnn")
+
+
+def padded_rows(rows: int) -> int:
+    """The next of 64, 72, 80, … 128, 144, … (eighths of powers of two): sizes at which programs are compiled."""
+    eighth = max(2 ** (rows - 1).bit_length() // 16, 8)
+    return max(-(-rows // eighth) * eighth, 64)
+
+
+def batch_size_for(rows: int, size: int = BATCH_SIZE) -> int | None:
+    """Rows of the likelihood in each gradient; None is all."""
+    return size if rows > LARGE else None
+
+
+def measured_at(x: np.ndarray) -> Measurement:
+    """Where a functional prior is measured: at all rows where they are few, and around them.
+
+    A prior that is measured at the rows alone is not felt beyond them, and the network is then as sure there as
+    networks are. Points around the rows, near and far, are `AROUND` or a fifth of all.
+    """
+    rng = np.random.default_rng(0)
+    if len(x) <= LARGE:
+        return fixed(np.concatenate([x, _around(rng, x, AROUND)]))
+    rows = rng.permutation(len(x))[: POINTS * POINT_SETS]
+    return sets(np.concatenate([x[rows], _around(rng, x, len(rows) // 4)]), POINTS, POINT_SETS)
+
+
+def _around(rng: np.random.Generator, x: np.ndarray, count: int) -> np.ndarray:
+    """Rows moved by up to several standard deviations of each feature, which is one here."""
+    reach = rng.choice(REACHES, (count, 1))
+    return (x[rng.integers(len(x), size=count)] + reach * rng.standard_normal((count, x.shape[1]))).astype(x.dtype)
+
+
+def nugget_for(process: GaussianProcess, x: np.ndarray, noise: float) -> float:
+    """The nugget of a network's prior where observations have this noise, relative to the prior's variance."""
+    variance = float(np.mean(np.diag(process.gram(x[:200])))) or 1.0
+    return NUGGET_OF_NOISE * noise**2 / variance + NUGGET_FLOOR
+
+
+def thinning_for(rows: int, thinning: int, stretch: float) -> int:
+    """Steps between kept draws: a set of N < LARGE rows, whose steps cost less, has up to `stretch` times as many."""
+    return round(thinning * max(1.0, min(stretch, LARGE / rows)))

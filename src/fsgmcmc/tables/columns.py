@@ -1,0 +1,164 @@
+"""Columns of a table as numbers for a network, by rules that a person can be told.
+
+- A number is taken as it is. Where some are missing they get the median of the training rows, and a column of its own
+  says which were missing.
+- A text is one of several categories, each a column of 0 and 1. A missing one is none of them.
+- Columns that are empty or constant tell nothing and are left out.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fsgmcmc.tables.reading import TableError
+
+# More categories than this, or than this share of the rows, are names and not categories.
+MOST_CATEGORIES = 50
+NAMES = 0.5
+# A column with a larger share of numbers is meant to be numeric.
+MOSTLY_NUMBERS = 0.5
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: a number with what stands for missing ones, or a text with its categories."""
+
+    name: str
+    kind: str
+    median: float = 0.0
+    marks_missing: bool = False
+    categories: tuple[str, ...] = ()
+
+    @property
+    def features(self) -> list[str]:
+        """The names of what the network sees of it."""
+        if self.kind == "category":
+            return [f"{self.name} = {category}" for category in self.categories]
+        return [self.name, *([f"{self.name} is missing"] if self.marks_missing else [])]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns that a model was fitted to, and what was said about them."""
+
+    used: tuple[Column, ...]
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame, training: np.ndarray) -> "Columns":
+        """Kinds and categories of all rows; medians of the training rows only."""
+        used, notes = [], []
+        for name in frame.columns:
+            column, note = _column(frame[name], training)
+            used += [column] if column is not None else []
+            notes += [note] if note else []
+        if not used:
+            raise TableError("no column is left to predict from: all are empty, constant, or left out")
+        return cls(tuple(used), tuple(notes))
+
+    @property
+    def features(self) -> list[str]:
+        """The names of what the network sees."""
+        return [feature for column in self.used for feature in column.features]
+
+    def numbers(self, frame: pd.DataFrame) -> np.ndarray:
+        """The rows of a table as numbers, (rows, features)."""
+        absent = [column.name for column in self.used if column.name not in frame.columns]
+        if absent:
+            raise TableError(
+                f"the table has no column {absent[0]!r}, which the model needs; it has {some(list(frame.columns))}"
+            )
+        return np.column_stack([_encoded(column, frame[column.name]) for column in self.used])
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return {"used": [asdict(column) for column in self.used], "notes": list(self.notes)}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "Columns":
+        """What `to_json` gave."""
+        used = (Column(**{**column, "categories": tuple(column["categories"])}) for column in data["used"])
+        return cls(tuple(used), tuple(data["notes"]))
+
+
+def numeric(values: pd.Series, what: str) -> np.ndarray:
+    """A column as float64 with NaN where a value is missing, or an error that names a value that is no number."""
+    if pd.api.types.is_datetime64_any_dtype(values) or pd.api.types.is_timedelta64_dtype(values):
+        raise TableError(f"{what} holds dates: turn them into numbers, such as days since the first, or leave them out")
+    numbers = pd.to_numeric(values, errors="coerce").to_numpy(np.float64, na_value=np.nan)
+    wrong = np.flatnonzero(np.isnan(numbers) & values.notna().to_numpy())
+    if len(wrong):
+        raise TableError(
+            f"{what} is numeric but for {len(wrong)} value(s), the first {values.iloc[wrong[0]]!r} in row "
+            f"{wrong[0] + 1}: mend them or leave them empty"
+        )
+    infinite = np.flatnonzero(np.isinf(numbers))
+    if len(infinite):
+        raise TableError(f"{what} is infinite in row {infinite[0] + 1}: mend it or leave it empty")
+    return numbers
+
+
+def is_text(values: pd.Series) -> bool:
+    """Whether a column holds categories: texts that are mostly no numbers."""
+    known = values.dropna()
+    if pd.api.types.is_numeric_dtype(values) or pd.api.types.is_bool_dtype(values) or not len(known):
+        return False
+    if pd.api.types.is_datetime64_any_dtype(values) or pd.api.types.is_timedelta64_dtype(values):
+        return False
+    return float(pd.to_numeric(known.astype(str), errors="coerce").notna().mean()) <= MOSTLY_NUMBERS
+
+
+def _column(values: pd.Series, training: np.ndarray) -> tuple[Column | None, str]:
+    name, missing = str(values.name), int(values.isna().sum())
+    if missing == len(values):
+        return None, f"column {name!r} is empty and was left out"
+    if values.nunique() == 1 and not missing:
+        return None, f"column {name!r} is constant and was left out"
+    told = f"column {name!r} lacks {missing} of {len(values)} values: "
+    if is_text(values):
+        categories = tuple(sorted(values.dropna().astype(str).unique()))
+        if len(categories) > min(MOST_CATEGORIES, max(NAMES * len(values), 2)):
+            raise TableError(
+                f"column {name!r} holds {len(categories)} different texts, such as {categories[0]!r}: names, not "
+                f"categories; leave it out with --drop {name!r}, or name the rows by it with --id {name!r}"
+            )
+        return Column(
+            name, "category", categories=categories
+        ), told + "they are none of its categories" if missing else ""
+    numbers = numeric(values, f"column {name!r}")
+    known = numbers[training][~np.isnan(numbers[training])]
+    if not len(known):
+        return None, f"column {name!r} is empty in the training rows and was left out"
+    median = float(np.median(known))
+    note = told + f"the median, {median:.4g}, stands for them, and a column says where" if missing else ""
+    return Column(name, "number", median, marks_missing=missing > 0), note
+
+
+def _encoded(column: Column, values: pd.Series) -> np.ndarray:
+    if column.kind == "number":
+        numbers = numeric(values, f"column {column.name!r}")
+        filled = np.where(np.isnan(numbers), column.median, numbers)
+        return np.column_stack([filled, *([np.isnan(numbers)] if column.marks_missing else [])])
+    texts = values.map(lambda value: _category(value, column.categories))
+    unseen = values.notna() & ~texts.isin(column.categories)
+    if unseen.any():
+        row = int(np.flatnonzero(unseen)[0])
+        raise TableError(
+            f"column {column.name!r} holds {values.iloc[row]!r} in row {row + 1}, which the model has not seen; it "
+            f"knows {some(list(column.categories))}; leave the value empty to predict without it"
+        )
+    return (texts.to_numpy(dtype=object)[:, None] == np.array(column.categories, dtype=object)[None]).astype(float)
+
+
+def _category(value: Any, categories: tuple[str, ...]) -> Any:
+    """As text; 3 and 3.0 are the same category."""
+    if isinstance(value, float) and np.isfinite(value) and value.is_integer() and str(value) not in categories:
+        return str(int(value))
+    return value if value is None or value != value else str(value)
+
+
+def some(names: list[str]) -> str:
+    """The first of these names, for a message."""
+    return ", ".join(repr(name) for name in names[:5]) + (" …" if len(names) > 5 else "")

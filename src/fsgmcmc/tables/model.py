@@ -1,0 +1,250 @@
+"""A table fitted, scored on rows that it has not seen, and kept."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fsgmcmc import metrics
+from fsgmcmc.diagnostics import Report
+from fsgmcmc.estimators import FunctionalBNNClassifier, FunctionalBNNRegressor
+from fsgmcmc.estimators.base import FunctionalBNN
+from fsgmcmc.estimators.keeping import load_model, save_model
+from fsgmcmc.predictions import CategoricalPrediction, GaussianPrediction
+from fsgmcmc.tables.columns import Columns, is_text, numeric, some
+from fsgmcmc.tables.reading import TableError
+
+TASKS = ("auto", "regression", "classification")
+# Rows below which nothing is held out: a handful of rows says nothing about the rest.
+FEWEST_ROWS = 20
+# Rows that a fit needs, and rows that are held out at most.
+LEAST_ROWS = 5
+MOST_HELD_OUT = 5000
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to fit.
+
+    Attributes:
+        target: The column to predict.
+        task: "regression", "classification", or "auto", which takes texts for classes.
+        names: The column that names rows, if any; it is not predicted from.
+        drop: Columns to leave out.
+        holdout: Share of the rows that are kept for the check; 0 fits all.
+        seed: Of the held-out rows and of the draws.
+        settings: Parameters of the estimator.
+    """
+
+    target: str
+    task: str = "auto"
+    names: str | None = None
+    drop: tuple[str, ...] = ()
+    holdout: float = 0.2
+    seed: int = 0
+    settings: tuple[tuple[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class Held:
+    """Rows that the fit has not seen: their targets (labels as numbers), what was predicted, and how new they were."""
+
+    y: np.ndarray
+    law: GaussianPrediction | CategoricalPrediction
+    novelty: np.ndarray
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """By name; in the units of the target, nats or shares."""
+        return metrics.summary(self.law, self.y)
+
+
+@dataclass(frozen=True)
+class TableModel:
+    """A fitted estimator with the columns of its table."""
+
+    estimator: FunctionalBNN
+    columns: Columns
+    target: str
+    names: str | None
+    notes: tuple[str, ...]
+    scores: dict[str, float]
+    held_out: int
+    diagnostics: dict[str, Any]
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether it predicts numbers."""
+        return isinstance(self.estimator, FunctionalBNNRegressor)
+
+    def save(self, folder: str | Path) -> None:
+        """Into a model folder; an older model there is replaced in one step."""
+        table = {
+            "columns": self.columns.to_json(),
+            "target": self.target,
+            "names": self.names,
+            "notes": list(self.notes),
+            "scores": self.scores,
+            "held_out": self.held_out,
+            "diagnostics": self.diagnostics,
+        }
+        save_model(self.estimator, folder, {"table": table})
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "TableModel":
+        """What `save` wrote."""
+        estimator, document = load_model(folder)
+        if "table" not in document:
+            raise ValueError(f"{folder} was kept from Python without its table: read it with load_model there")
+        try:
+            table = dict(document["table"])
+            columns = Columns.from_json(table.pop("columns"))
+            return cls(estimator, columns, **{**table, "notes": tuple(table["notes"])})
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"{Path(folder) / 'model.json'} was altered: {error!r}") from None
+
+    def predict(self, frame: pd.DataFrame, coverage: float = 0.9) -> pd.DataFrame:
+        """Mean, standard deviation and interval of each row, or the probability of each class; beside its name."""
+        if not 0 < coverage < 1:
+            raise TableError(f"coverage is a probability between 0 and 1, such as 0.9, got {coverage}")
+        x, model = self.columns.numbers(frame), self.estimator
+        if self.names is not None and self.names in frame.columns:
+            answer = pd.DataFrame({self.names: frame[self.names].to_numpy()})
+        else:
+            answer = pd.DataFrame({"row": np.arange(1, len(frame) + 1)})
+        if isinstance(model, FunctionalBNNRegressor):
+            answer["mean"], answer["std"] = model.predict(x, return_std=True)
+            answer["lower"], answer["upper"] = model.predict_interval(x, coverage)
+        else:
+            assert isinstance(model, FunctionalBNNClassifier)
+            probabilities = model.predict_proba(x)
+            answer["label"] = model.classes_[probabilities.argmax(axis=1)]
+            for label, column in zip(model.classes_, probabilities.T, strict=True):
+                answer[f"p({label})"] = column
+        answer["extrapolates"] = model.novelty_.is_new(model.units_.standardised(x))
+        return answer
+
+    def evaluate(self, frame: pd.DataFrame) -> Held:
+        """Predictions of a table whose targets are known, beside them; rows without a target are left out."""
+        if self.target not in frame.columns:
+            raise TableError(f"the table has no column {self.target!r}, the target: there is nothing to compare with")
+        frame = frame[frame[self.target].notna()]
+        if not len(frame):
+            raise TableError(f"no row has a value of {self.target!r}: there is nothing to compare with")
+        return _held(self.estimator, self.columns.numbers(frame), _known_targets(self.estimator, frame[self.target]))
+
+
+def fit_table(frame: pd.DataFrame, request: Request) -> tuple[TableModel, Held | None]:
+    """Fit a table, and score the fit on the rows it was kept from; None where nothing was held out."""
+    task, frame, notes = _prepared(frame, request)
+    if task == "regression":
+        y: np.ndarray = numeric(frame[request.target], f"the target {request.target!r}")
+    else:
+        y = _labels(frame[request.target])
+    _check_varies(y, request.target, task)
+    training, held_out = _split(y, request, task)
+    if request.holdout and not len(held_out):
+        notes.append(f"nothing was held out: {len(y)} rows are too few to spare any")
+    inputs = frame.drop(columns=[request.target, *([request.names] if request.names else []), *request.drop])
+    columns = Columns.of(inputs, training)
+    x = columns.numbers(inputs)
+    kind = FunctionalBNNRegressor if task == "regression" else FunctionalBNNClassifier
+    estimator = kind(random_state=request.seed, **dict(request.settings))
+    estimator.fit(x[training], y[training])
+    held = None
+    if len(held_out):
+        held = _held(estimator, x[held_out], _numbered(estimator, y[held_out]))
+    report = estimator.diagnose()
+    model = TableModel(
+        estimator,
+        columns,
+        request.target,
+        request.names,
+        (*notes, *columns.notes),
+        {} if held is None else held.scores,
+        len(held_out),
+        _plain(report),
+    )
+    return model, held
+
+
+def _prepared(frame: pd.DataFrame, request: Request) -> tuple[str, pd.DataFrame, list[str]]:
+    """The task, the rows that have a target, and what was done to get them."""
+    for role, name in (("target", request.target), ("id", request.names), *(("drop", name) for name in request.drop)):
+        if name is not None and name not in frame.columns:
+            raise TableError(f"--{role}: there is no column {name!r}; the table has {some(list(frame.columns))}")
+    if request.target in (request.names, *request.drop):
+        raise TableError(f"{request.target!r} is the target: it cannot be left out or name the rows")
+    if request.task not in TASKS:
+        raise TableError(f"unknown task {request.task!r}; choose regression, classification or auto")
+    known, notes = frame[frame[request.target].notna()], []
+    if len(known) < len(frame):
+        notes.append(f"{len(frame) - len(known)} rows without a value of {request.target!r} were left out")
+    if len(known) < LEAST_ROWS:
+        raise TableError(f"{len(known)} row(s) with a value of {request.target!r} are too few: {LEAST_ROWS} at least")
+    task = request.task
+    if task == "auto":
+        column = known[request.target]
+        task = "classification" if is_text(column) or pd.api.types.is_bool_dtype(column) else "regression"
+    return task, known.reset_index(drop=True), notes
+
+
+def _check_varies(y: np.ndarray, target: str, task: str) -> None:
+    values, counts = np.unique(y, return_counts=True)
+    if len(values) == 1:
+        raise TableError(f"the target {target!r} is {values[0]} in every row: there is nothing to learn")
+    if task == "classification" and len(values) > max(len(y) / 2, 2):
+        raise TableError(f"the target {target!r} has {len(values)} classes in {len(y)} rows: too many to learn")
+    if task == "classification" and counts.min() < 2:
+        raise TableError(f"class {values[counts.argmin()]} of {target!r} has one row: leave it out, or find another")
+
+
+def _split(y: np.ndarray, request: Request, task: str) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to fit and rows to check; classes have their share in both."""
+    if not 0 <= request.holdout < 1:
+        raise TableError(f"holdout is the share of rows for the check, 0 to below 1, got {request.holdout}")
+    rows, size = np.arange(len(y)), min(round(request.holdout * len(y)), MOST_HELD_OUT)
+    classes = len(np.unique(y)) if task == "classification" else 1
+    if size < classes or len(y) < FEWEST_ROWS or len(y) - size < max(classes, LEAST_ROWS):
+        return rows, rows[:0]
+    from sklearn.model_selection import train_test_split
+
+    labels = y if task == "classification" else None
+    training, held_out = train_test_split(rows, test_size=size, random_state=request.seed, stratify=labels)
+    return np.sort(training), np.sort(held_out)
+
+
+def _held(estimator: FunctionalBNN, x: np.ndarray, y: np.ndarray) -> Held:
+    assert isinstance(estimator, FunctionalBNNRegressor | FunctionalBNNClassifier)
+    return Held(y, estimator.predict_law(x), estimator.novelty(x))
+
+
+def _known_targets(estimator: FunctionalBNN, values: pd.Series) -> np.ndarray:
+    if isinstance(estimator, FunctionalBNNRegressor):
+        return numeric(values, f"the target {values.name!r}")
+    texts = _labels(values)
+    unknown = ~np.isin(texts, estimator.classes_)
+    if unknown.any():
+        raise TableError(f"the target {values.name!r} holds {str(texts[unknown][0])!r}, which is no class of the model")
+    return _numbered(estimator, texts)
+
+
+def _labels(values: pd.Series) -> np.ndarray:
+    """Classes as texts; 1 and 1.0 are the same one."""
+    if pd.api.types.is_float_dtype(values) and (values == values.round()).all():
+        values = values.astype(np.int64)
+    return values.astype(str).to_numpy(dtype=object).astype(str)
+
+
+def _numbered(estimator: FunctionalBNN, y: np.ndarray) -> np.ndarray:
+    """Labels as places in `classes_`; numbers as they are."""
+    return np.searchsorted(estimator.classes_, y) if isinstance(estimator, FunctionalBNNClassifier) else y
+
+
+def _plain(report: Report | None) -> dict[str, Any]:
+    if report is None:
+        return {"warnings": ["There are too few draws to tell whether the chains agree."]}
+    kept = {name: getattr(report, name) for name in ("r_hat", "r_hat_median", "ess", "ess_median")}
+    return {**kept, "warnings": list(report.warnings)}

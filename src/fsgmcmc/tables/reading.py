@@ -1,0 +1,142 @@
+"""CSV and Parquet files as pandas frames, or one sentence that says what is wrong with them."""
+
+import csv
+import re
+from pathlib import Path
+
+import pandas as pd
+
+from fsgmcmc import _storage
+
+SEPARATORS = (",", ";", "\t", "|")
+PARQUET = (".parquet", ".pq")
+DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
+MISSING = ("", "?", "-", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "None")
+
+
+class TableError(ValueError):
+    """A table that cannot be used; the message is for the person who has it."""
+
+
+def read_table(path: str | Path, separator: str | None = None) -> pd.DataFrame:
+    """The table in a file: Parquet by its ending, else CSV, with a header in the first line.
+
+    Args:
+        path: The file.
+        separator: What stands between columns; by default the one of comma, semicolon, tab and bar that the header has.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise TableError(f"{path} is a folder: give a CSV or Parquet file")
+    if not path.exists():
+        raise TableError(f"there is no file {path}")
+    try:
+        if path.stat().st_size == 0:
+            raise TableError(f"{path} is empty")
+        frame = _parquet(path) if path.suffix.lower() in PARQUET else _csv(path, separator)
+    except OSError as error:
+        raise TableError(f"{path} cannot be read: {error.strerror or error}") from None
+    frame.columns = [str(name).strip() for name in frame.columns]
+    twice = frame.columns[frame.columns.duplicated()]
+    if len(twice):
+        raise TableError(f"{path} has more than one column named {twice[0]!r}: rename one")
+    if not len(frame):
+        raise TableError(f"{path} has a header and no rows")
+    return frame
+
+
+def write_table(frame: pd.DataFrame, path: str | Path) -> None:
+    """A CSV file, or Parquet by its ending; an interrupted write leaves an older file whole."""
+    path = Path(path)
+    if path.is_dir():
+        raise TableError(f"{path} is a folder: give a file for the predictions")
+    if path.suffix.lower() in PARQUET:
+        beside = path.with_name(f".{path.name}")
+        frame.to_parquet(beside, index=False)
+        beside.replace(path)
+    else:
+        _storage.write_text(path, frame.to_csv(index=False))
+
+
+def _parquet(path: Path) -> pd.DataFrame:
+    try:
+        return pd.read_parquet(path)
+    except ImportError:
+        raise TableError(f"{path}: Parquet files need pyarrow: pip install 'fsgmcmc[parquet]'") from None
+    except OSError:
+        raise
+    except Exception as error:  # pyarrow has many kinds
+        raise TableError(f"{path} is not a whole Parquet file: {str(error).splitlines()[0]}") from None
+
+
+def _csv(path: Path, separator: str | None) -> pd.DataFrame:
+    text = _text(path)
+    header = text.split("\n", 1)[0]
+    if separator is None:
+        separator = max(SEPARATORS, key=header.count)
+    if len(separator) != 1:
+        raise TableError(f"the separator is one character, got {separator!r}")
+    rows = _rows(path, text, separator)
+    names = [name.strip() for name in rows[0][1]]
+    if len(names) == 1 and re.search(r"[\s:/]", names[0].strip()) and len(rows) > 1:
+        raise TableError(
+            f"{path} seems to have one column, {names[0]!r}: say what separates columns, such as --separator ':'"
+        )
+    if all(_is_number(name) for name in names):
+        raise TableError(f"{path} begins with numbers, {', '.join(names[:3])}: put the columns' names in a first line")
+    unnamed = [index for index, name in enumerate(names) if not name]
+    if any(index > 0 for index in unnamed):
+        raise TableError(f"column {unnamed[-1] + 1} of {path} has no name: give it one in the first line")
+    if unnamed:
+        names[0] = "row"  # row numbers, as pandas and R write them
+    for line, row in rows[1:]:
+        if len(row) != len(names):
+            raise TableError(
+                f"line {line} of {path} has {len(row)} values where the header has {len(names)}: mend it, or quote "
+                f"values that hold {separator!r}"
+            )
+    frame = pd.DataFrame([row for _, row in rows[1:]], columns=names, dtype=str)
+    return frame.apply(lambda column: _typed(column, decimal_comma=separator != ","))
+
+
+def _text(path: Path) -> str:
+    content = path.read_bytes()
+    if b"\0" in content:
+        raise TableError(f"{path} is not a text file: give CSV, or Parquet with the ending .parquet")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise TableError(f"line {line} of {path} is not in UTF-8: save the file with that encoding") from None
+    text = text.replace("\r\n", "\n").replace("\r", "\n").lstrip("\n")
+    if not text.strip():
+        raise TableError(f"{path} is empty")
+    return text
+
+
+def _rows(path: Path, text: str, separator: str) -> list[tuple[int, list[str]]]:
+    """Rows with the numbers of the lines where they end; blank lines are none."""
+    reader = csv.reader(text.split("\n"), delimiter=separator, strict=True)
+    try:
+        return [(reader.line_num, row) for row in reader if row]
+    except csv.Error as error:
+        raise TableError(f"line {reader.line_num} of {path} cannot be read: {error}") from None
+
+
+def _typed(column: "pd.Series[str]", decimal_comma: bool) -> pd.Series:
+    """Numbers where every value is one, text otherwise; missing values are NaN."""
+    stripped = column.str.strip()
+    known = stripped.mask(stripped.isin(MISSING))
+    values = known.dropna()
+    if decimal_comma and len(values) and values.str.fullmatch(DECIMAL_COMMA).any():
+        known = known.str.replace(",", ".", regex=False)
+    numbers = pd.to_numeric(known, errors="coerce")
+    return numbers.astype(float) if numbers.notna().sum() == known.notna().sum() else known.astype(object)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

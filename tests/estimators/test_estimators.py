@@ -1,0 +1,197 @@
+"""Regression and classification as scikit-learn has them."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.compose import make_column_transformer
+from sklearn.datasets import make_moons
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from fsgmcmc import FunctionalBNNClassifier, FunctionalBNNRegressor, metrics
+from fsgmcmc._progress import Progress
+from fsgmcmc.estimators.base import METHODS
+from fsgmcmc.estimators.novelty import Novelty
+from fsgmcmc.priors import GaussianProcess, matern32, periodic, rbf
+
+ESTIMATORS = (FunctionalBNNRegressor, FunctionalBNNClassifier)
+QUICK = {"hidden": (10,), "chains": 1, "samples": 8, "burn_in": 60, "thinning": 2, "steps": 60, "random_state": 0}
+
+
+# Everything but the inference is the same for all methods; this one compiles soonest.
+@parametrize_with_checks([kind("linear", "bbb", prior="fixed", **QUICK) for kind in ESTIMATORS])
+def test_scikit_learn_accepts(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([kind("linear", **QUICK) for kind in ESTIMATORS])
+def test_scikit_learn_accepts_the_sampler_of_the_default(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def waves():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-3, 3, (60, 1))
+    return 10 * x, 100 + 50 * np.sin(x[:, 0]) + 5 * rng.standard_normal(60)
+
+
+@pytest.fixture(scope="module")
+def regressor(waves):
+    settings = {"hidden": (30,), "chains": 2, "samples": 20, "thinning": 10, "burn_in": 1000, "random_state": 1}
+    return FunctionalBNNRegressor("rbf", **settings).fit(*waves)
+
+
+def test_predictions_are_in_the_units_of_the_data(waves, regressor):
+    x, y = waves
+    mean, std = regressor.predict(x, return_std=True)
+    assert metrics.rmse(regressor.predict_law(x), y) < 8
+    assert 3 < regressor.noise_ < 8
+    np.testing.assert_allclose(regressor.predict_law(x).mean[:, 0], mean, rtol=1e-6)
+    np.testing.assert_allclose(regressor.predict_law(x).std[:, 0], std, rtol=1e-5)
+    functions = regressor.sample_functions(x, 7)
+    assert functions.shape == (7, 60)
+    np.testing.assert_allclose(regressor.sample_functions(x).mean(axis=0), mean, rtol=1e-5)
+
+
+def test_intervals_hold_what_they_promise(waves, regressor):
+    x, y = waves
+    lower, upper = regressor.predict_interval(x, coverage=0.9)
+    # 60 rows: outside 0.8 … 1 one in 600 times when they hold 90 %.
+    assert 0.8 <= np.mean((lower <= y) & (y <= upper)) <= 1
+    quantiles = regressor.predict_quantiles(x, [0.05, 0.5, 0.95])
+    np.testing.assert_allclose(quantiles[:, 0], lower)
+    assert (np.diff(quantiles, axis=1) > 0).all()
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        regressor.predict_interval(x, 90)
+
+
+def test_it_does_not_know_what_it_has_not_seen(regressor):
+    inside, outside = regressor.predict([[0.0], [300.0]], return_std=True)[1]
+    assert outside > 3 * inside
+    near, far = regressor.novelty([[0.0], [300.0]])
+    assert near < regressor.novelty_.usual < far
+    assert far == pytest.approx(1.0, abs=1e-3)
+
+
+def test_what_is_said_of_a_row_does_not_depend_on_its_neighbours(waves, regressor):
+    x, _ = waves
+    np.testing.assert_array_equal(regressor.predict(x)[:7], regressor.predict(x[:7]))
+
+
+def test_it_pickles_and_clones(waves, regressor):
+    x, _ = waves
+    again = pickle.loads(pickle.dumps(regressor))
+    np.testing.assert_array_equal(again.predict(x), regressor.predict(x))
+    assert clone(regressor).get_params() == regressor.get_params()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_fits_and_predicts(waves, method):
+    x, y = waves
+    model = FunctionalBNNRegressor("rbf", method, **{**QUICK, "burn_in": 300, "steps": 300}).fit(x, y)
+    assert metrics.rmse(model.predict_law(x), y) < np.std(y)
+    assert np.isfinite(model.predict_quantiles([[1000.0]])).all()
+
+
+def test_a_weight_is_a_row_that_counts_so_often(waves):
+    x, y = waves
+    times = np.random.default_rng(1).integers(0, 4, 60)
+    weighted = FunctionalBNNRegressor("rbf", **QUICK).fit(x, y, sample_weight=times)
+    repeated = FunctionalBNNRegressor("rbf", **QUICK).fit(np.repeat(x, times, axis=0), np.repeat(y, times))
+    np.testing.assert_array_equal(weighted.predict(x), repeated.predict(x))
+    plain = FunctionalBNNRegressor("rbf", **QUICK).fit(x, y)
+    assert not np.allclose(plain.predict(x), weighted.predict(x))
+
+
+def test_a_kernel_has_the_units_of_the_data(waves):
+    x, y = waves
+    given = FunctionalBNNRegressor(50.0**2 * rbf(10.0), prior="fixed", noise=5.0, **QUICK).fit(x, y)
+    points = np.array([[0.0], [10.0]])
+    covariance = np.asarray(given.prior_.gram(given.units_.standardised(points))) * given.units_.target_scale**2
+    np.testing.assert_allclose(covariance, 2500 * np.exp([[0, -0.5], [-0.5, 0]]), rtol=1e-4)
+    assert given.noise_ == pytest.approx(5.0, rel=1e-6)
+    fitted = FunctionalBNNRegressor(periodic(period=60.0), **QUICK).fit(x, y)
+    period = fitted.prior_.kernel.kernel.kernel2.period
+    assert period == pytest.approx(20 * np.pi, rel=0.2)
+
+
+def test_a_name_for_the_kernel_and_one_chosen_by_evidence(waves):
+    x, y = waves
+    line = FunctionalBNNRegressor("auto", **QUICK).fit(x, 3 * x[:, 0] + np.random.default_rng(0).standard_normal(60))
+    assert "linear" in line.kernel_
+    with pytest.raises(ValueError, match="unknown kernel 'smooth'"):
+        FunctionalBNNRegressor("smooth", **QUICK).fit(x, y)
+    with pytest.raises(ValueError, match="name one"):
+        FunctionalBNNRegressor("auto", prior="fixed").fit(x, y)
+    with pytest.raises(ValueError, match="unknown method 'nuts'"):
+        FunctionalBNNRegressor("rbf", "nuts").fit(x, y)
+    with pytest.raises(ValueError, match="at least one non-zero"):
+        FunctionalBNNRegressor("rbf").fit(x, y, sample_weight=np.zeros(60))
+
+
+def test_frames_pipelines_and_searches(waves):
+    x, y = waves
+    colours = np.array(["red", "blue"])[(y > 100).astype(int)]
+    frame = pd.DataFrame({"x": x[:, 0], "colour": colours})
+    model = make_pipeline(
+        make_column_transformer((OneHotEncoder(), ["colour"]), remainder="passthrough"),
+        FunctionalBNNRegressor("rbf", **{**QUICK, "burn_in": 1000}),
+    )
+    assert model.fit(frame, y).score(frame, y) > 0.5
+    named = FunctionalBNNRegressor("rbf", **QUICK).fit(pl.DataFrame({"x": x[:, 0]}), y)
+    assert named.feature_names_in_.tolist() == ["x"]
+    with pytest.raises(ValueError, match="feature names"):
+        named.predict(pd.DataFrame({"z": x[:, 0]}))
+    settled = FunctionalBNNRegressor(**{**QUICK, "burn_in": 1000})
+    search = GridSearchCV(settled, {"kernel": ["linear", "rbf"]}, cv=KFold(2)).fit(x, y)
+    assert search.best_params_ == {"kernel": "rbf"}
+    assert cross_val_score(search.best_estimator_, x, y, cv=KFold(2)).min() > 0.5
+
+
+def test_labels_keep_their_names_and_probabilities_their_doubts():
+    x, y = make_moons(80, noise=0.15, random_state=0)
+    names = np.array(["lower", "upper"])[y]
+    model = FunctionalBNNClassifier("rbf", hidden=(30,), chains=2, samples=20, thinning=5, burn_in=1000, random_state=0)
+    model.fit(x, names)
+    assert model.score(x, names) > 0.9
+    law = model.predict_law(np.array([x[0], [20.0, -20.0]]))
+    np.testing.assert_allclose(model.predict_proba(x).sum(axis=1), 1, rtol=1e-6)
+    assert law.mutual_information[1] > 2 * law.mutual_information[0]
+    assert model.sample_functions(x, 3).shape == (3, 80, 2)
+
+
+def test_ctrl_c_keeps_what_was_sampled(waves, monkeypatch):
+    def interrupt(bar, phase, *_):
+        if phase == "sampling":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Progress, "show", interrupt)
+    model = FunctionalBNNRegressor("rbf", **{**QUICK, "samples": 5000}).fit(*waves)
+    assert model.info_["interrupted"]
+    assert 0 < model.energy_.shape[1] < 5000
+    assert np.isfinite(model.predict(waves[0])).all()
+
+
+def test_few_rows_constants_and_a_column_that_is_always_the_same():
+    model = FunctionalBNNRegressor("rbf", **QUICK)
+    assert np.isfinite(model.fit([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]], [1.0, 2.0, 1.0]).predict([[5.0, 1.0]])).all()
+    assert model.fit([[0.0], [1.0], [2.0]], [7.0, 7.0, 7.0]).predict([[1.5]]) == pytest.approx(7.0, abs=1.5)
+
+
+def test_novelty_is_the_distance_of_the_kernel():
+    x = np.random.default_rng(0).normal(size=(700, 2)).astype(np.float32)
+    novelty = Novelty.of(GaussianProcess(matern32(2.0, variance=9.0)), x)
+    np.testing.assert_allclose(novelty.distance(x), 0.0, atol=2e-3)
+    new = np.array([[3.0, 3.0]], np.float32)
+    nearest = np.sqrt(np.square(new - x).sum(axis=1)).min()
+    correlation = (1 + np.sqrt(3) * nearest / 2) * np.exp(-np.sqrt(3) * nearest / 2)
+    assert novelty.distance(new)[0] == pytest.approx(np.sqrt(1 - correlation), rel=1e-3)
+    assert np.mean(novelty.is_new(np.random.default_rng(1).normal(size=(500, 2)).astype(np.float32))) < 0.05
