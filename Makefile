@@ -10,7 +10,7 @@ CANDIDATES := $(if $(PYTHON),"$(PYTHON)",python3.11 python3.12 python3.13 python
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all lint format bench clean
+.PHONY: help demo test test-all lint format bench docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -36,8 +36,12 @@ format: $(STAMP) ## sort imports, apply safe fixes and format
 bench: $(STAMP) ## measure the time of an iteration, results in out/bench.json
 	$(BIN)/fsgmcmc bench --out out/bench.json
 
+docs: $(STAMP) ## build the site, in site/
+	$(BIN)/python -m pip install --quiet -c constraints.txt -c constraints-docs.txt -e '.[docs]'
+	$(BIN)/mkdocs build --strict
+
 clean: ## remove the environment, caches and build products; results in out/ stay
-	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .mypy_cache
+	rm -rf $(VENV) build dist site .pytest_cache .ruff_cache .mypy_cache
 	find . -type d \( -name __pycache__ -o -name '*.egg-info' \) -prune -exec rm -rf {} +
 
 # The stamp holds the name of the interpreter. Naming another one makes the environment again.

@@ -19,6 +19,14 @@ import pytest  # noqa: E402
 
 
 @pytest.fixture
+def quick_compilation():
+    """Programs compiled in half the time, which run slower: for tests that hardly run them."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+@pytest.fixture
 def key() -> jax.Array:
     """A fixed random key; split it, never use it twice."""
     return jax.random.key(0)

@@ -44,6 +44,7 @@ def doctests(module_name: str) -> list[doctest.DocTest]:
 PAGES_WITH_CODE = [page for page in PAGES if any(python_blocks(page.read_text(encoding="utf-8")))]
 
 
+@pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("page", PAGES_WITH_CODE, ids=lambda page: page.name)
 def test_pages_run_from_top_to_bottom(page, tmp_path, monkeypatch):
     # A registered module, because dataclasses look up the module in which they are defined.
@@ -58,6 +59,7 @@ def test_the_readme_shows_code():
     assert ROOT / "README.md" in PAGES_WITH_CODE
 
 
+@pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("module_name", module_names())
 def test_examples_give_what_they_show(module_name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -9,8 +9,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-# They compile two models; the others one.
-LONG = {"known_noise", "own_jax_model"}
+# The others compile one model.
+LONG = {"known_noise", "own_jax_model", "trend_and_season", "which_kernel"}
 
 
 @pytest.mark.parametrize(

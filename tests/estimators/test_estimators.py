@@ -20,6 +20,8 @@ from fsgmcmc.estimators.base import METHODS
 from fsgmcmc.estimators.novelty import Novelty
 from fsgmcmc.priors import GaussianProcess, matern32, periodic, rbf
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 ESTIMATORS = (FunctionalBNNRegressor, FunctionalBNNClassifier)
 QUICK = {"hidden": (10,), "chains": 1, "samples": 8, "burn_in": 60, "thinning": 2, "steps": 60, "random_state": 0}
 
@@ -93,7 +95,9 @@ def test_it_pickles_and_clones(waves, regressor):
     assert clone(regressor).get_params() == regressor.get_params()
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "method", [name if name in ("fsgld", "bbb") else pytest.param(name, marks=pytest.mark.slow) for name in METHODS]
+)
 def test_every_method_fits_and_predicts(waves, method):
     x, y = waves
     model = FunctionalBNNRegressor("rbf", method, **{**QUICK, "burn_in": 300, "steps": 300}).fit(x, y)

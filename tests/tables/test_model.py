@@ -17,6 +17,8 @@ from fsgmcmc.cli.tables import CHECKPOINT
 from fsgmcmc.tables.columns import Columns
 from fsgmcmc.tables.model import Request, TableModel, fit_table
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 QUICK = {"kernel": "rbf", "hidden": (10,), "chains": 2, "samples": 5, "burn_in": 3000, "thinning": 2}
 
 
