@@ -203,8 +203,10 @@ class Samples:
         )
 
     def _weights(self, purpose: str) -> tuple[Ravel, np.ndarray]:
-        if self.positions is None or self.ravel is None:
+        if self.positions is None:
             raise ValueError(f"{purpose} needs the weights, but this run kept only what `collect` returned")
+        if self.ravel is None:
+            raise ValueError(f"{purpose} needs a network, but these are draws of a bare target: see `positions`")
         return self.ravel, self.positions
 
 

@@ -30,13 +30,25 @@ def test_delimiters_decimals_and_quotes_are_found(tmp_path, text):
 
 
 def test_missing_values_have_many_names(tmp_path):
-    frame = read_table(written(tmp_path, "a,b\n1,x\nNA,\n?,null\n-,y\n"))
+    frame = read_table(written(tmp_path, "a,b\n1,x\nna,\n?,NULL\n-,y\n"))
     assert frame["a"].isna().tolist() == [False, True, True, True]
     assert frame["b"].isna().tolist() == [False, True, True, False]
 
 
-def test_row_numbers_without_a_name_are_called_row(tmp_path):
-    assert read_table(written(tmp_path, ",a\n0,5\n1,6\n")).columns.tolist() == ["row", "a"]
+def test_row_numbers_without_a_name_are_left_out(tmp_path):
+    assert read_table(written(tmp_path, ",a\n0,5\n1,6\n")).columns.tolist() == ["a"]
+
+
+def test_names_of_rows_and_lines_within_quotes_stay_as_they_are(tmp_path):
+    frame = read_table(written(tmp_path, 'id,a\n007,"x\ny"\n12,b\n'), names="id")
+    assert frame["id"].tolist() == ["007", "12"]
+    assert frame["a"].tolist() == ["x\ny", "b"]
+
+
+def test_commas_in_numbers_are_decimal_or_refused(tmp_path):
+    with pytest.raises(TableError, match=r"'1,234'.*without commas between thousands"):
+        read_table(written(tmp_path, "a\tb\n1,234\t1\n950\t2\n"))
+    assert read_table(written(tmp_path, "a;b\nred, blue;1\n1,5;2\n"))["a"].tolist() == ["red, blue", "1,5"]
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet"])

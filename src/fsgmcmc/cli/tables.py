@@ -67,37 +67,44 @@ def fit(
     with told(OSError, ValueError):
         if out.exists() and not out.is_dir():
             raise ValueError(f"{out} is a file: give a folder for the model")
-        frame = read_table(data, separator)
+        if out.is_dir() and any(out.iterdir()) and not ((out / "model.json").exists() or checkpoint.exists()):
+            raise ValueError(f"{out} holds other files: give a new folder for the model")
+        frame = read_table(data, separator, names)
         if kernel != "auto":
             kernel_by_name(kernel, 1)
         settings = {"kernel": kernel, "method": method, "hidden": _sizes(hidden), "chains": chains, "samples": samples}
         settings |= {"burn_in": burn_in, "thinning": thinning, "progress": True, "checkpoint": checkpoint}
-        dropped = tuple(name.strip() for name in drop.split(",") if name.strip())
+        names_of_columns = (drop,) if drop in frame.columns else drop.split(",")
+        dropped = tuple(name.strip() for name in names_of_columns if name.strip())
         request = Request(target, task, names, dropped, holdout, seed, tuple(settings.items()))
         if resume and not checkpoint.exists():
             raise ValueError(f"there is nothing to resume in {out}: leave --resume out")
+        if checkpoint.exists() and not resume:
+            raise ValueError(
+                f"{out} holds an unfinished fit: go on with --resume, or delete {checkpoint} to begin anew"
+            )
     writable(out)
-    if not resume:
-        checkpoint.unlink(missing_ok=True)
     failures = (OSError, ValueError, DivergenceError, DivergedWarmUpError, DivergedFitError)
     try:
-        with told(*failures), warnings.catch_warnings(action="ignore", category=UserWarning):
+        with told(*failures), warnings.catch_warnings(record=True) as heard:
             model, held = fit_table(frame, request)
             model.save(out)
             report = write_report(model, held, out, data.name)
     except KeyboardInterrupt:
-        typer.echo("interrupted before the first draw; the same command with --resume goes on", err=True)
+        goes_on = "; the same command with --resume goes on" if checkpoint.exists() else ""
+        typer.echo(f"interrupted before there was a model{goes_on}", err=True)
         raise typer.Exit(130) from None
+    told_once = dict.fromkeys(str(warning.message) for warning in heard if warning.category is UserWarning)
     _describe(model)
     if held is not None:
         _print_scores(held)
-    for sentence in (*model.notes, *model.diagnostics["warnings"]):
+    for sentence in (*model.notes, *told_once, *model.diagnostics["warnings"]):
         typer.echo(f"note: {sentence}")
+    typer.echo(f"wrote the model to {out} and a page about it to {report}")
     if model.estimator.info_["interrupted"]:
         typer.echo("interrupted: the draws so far were kept; the same command with --resume goes on")
-    else:
-        checkpoint.unlink(missing_ok=True)
-    typer.echo(f"wrote the model to {out} and a page about it to {report}")
+        raise typer.Exit(130)
+    checkpoint.unlink(missing_ok=True)
 
 
 def predict(
@@ -112,7 +119,10 @@ def predict(
     from fsgmcmc.tables.reading import read_table, write_table
 
     with told(OSError, ValueError):
-        predictions = TableModel.load(model).predict(read_table(data, separator), coverage)
+        if out.exists() and data.exists() and out.samefile(data):
+            raise ValueError(f"{out} is the table itself: give another file for the predictions")
+        kept = TableModel.load(model)
+        predictions = kept.predict(read_table(data, separator, kept.names), coverage)
         write_table(predictions, out)
     beyond = int(predictions["extrapolates"].sum())
     typer.echo(f"wrote {len(predictions)} predictions to {out}; {beyond} of the rows lie beyond the training data")

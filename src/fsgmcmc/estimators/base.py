@@ -127,7 +127,11 @@ class FunctionalBNN(BaseEstimator):
         weights = np.bincount(place.ravel(), weights[seen])
         order = np.random.default_rng(0).permutation(len(both))
         rows = Rows(both[order, :-1], both[order, -1], weights[order])
-        self.units_ = Units(*moments(rows.x, rows.weights))
+        with np.errstate(over="ignore"):
+            self.units_ = Units(*moments(rows.x, rows.weights))
+        if not np.isfinite(self.units_.scale).all():
+            column = int(np.argmin(np.isfinite(self.units_.scale)))
+            raise ValueError(f"the numbers of feature {column} are too large to be squared: give it in other units")
         return rows
 
     def _inputs(self, X: Any) -> np.ndarray:

@@ -69,17 +69,19 @@ def save_model(estimator: FunctionalBNN, folder: str | Path, extra: dict[str, An
         "target": {"shift": units.target_shift, "scale": units.target_scale},
         "info": estimator.info_,
     }
+    if hasattr(estimator, "feature_names_in_"):
+        meta["feature_names"] = estimator.feature_names_in_.tolist()
     if isinstance(estimator, FunctionalBNNRegressor):
         meta |= {"noise": estimator.noise_, "noise_start": estimator.noise_start_}
     else:
         meta |= {"classes": estimator.classes_.tolist()}
-    written = _write_arrays(folder, arrays)
-    document = {"schema": SCHEMA, "version": VERSION, "fsgmcmc": __version__, "arrays": written, **meta}
-    document |= extra or {}
-    _storage.write_text(folder / "model.json", json.dumps(document, indent=1))
-    for old in folder.glob("arrays-*.npz"):
-        if old.name != written["name"]:
-            old.unlink()
+    document = {"schema": SCHEMA, "version": VERSION, "fsgmcmc": __version__, **meta, **(extra or {})}
+    json.dumps(document, default=_plain)  # what cannot be written is found before anything is
+    older = _arrays_of(folder)
+    document["arrays"] = written = _write_arrays(folder, arrays)
+    _storage.write_text(folder / "model.json", json.dumps(document, indent=1, default=_plain))
+    if older not in (None, written["name"]):
+        (folder / str(older)).unlink(missing_ok=True)
 
 
 def load_model(folder: str | Path) -> tuple[FunctionalBNN, dict[str, Any]]:
@@ -96,6 +98,21 @@ def load_model(folder: str | Path) -> tuple[FunctionalBNN, dict[str, Any]]:
         return _estimator(document, arrays), document
     except (KeyError, TypeError, IndexError) as error:
         raise ValueError(f"{folder / 'model.json'} was altered: {error!r} is not as it was written") from None
+
+
+def _arrays_of(folder: Path) -> str | None:
+    """The file of arrays of the model that is in a folder."""
+    try:
+        return Path(str(_document(folder)["arrays"]["name"])).name
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers and arrays as JSON has them."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise TypeError(f"{value!r} cannot be kept in a model folder: use joblib")
 
 
 def _write_arrays(folder: Path, arrays: dict[str, np.ndarray]) -> dict[str, str]:
@@ -143,6 +160,8 @@ def _estimator(document: dict[str, Any], arrays: dict[str, np.ndarray]) -> Funct
     estimator.positions_, estimator.energy_ = arrays["positions"], arrays["energy"]
     estimator.kernel_, estimator.n_rows_, estimator.info_ = document["kernel"], document["rows"], document["info"]
     estimator.n_features_in_ = document["features"]
+    if "feature_names" in document:
+        estimator.feature_names_in_ = np.array(document["feature_names"], dtype=object)
     if isinstance(estimator, FunctionalBNNRegressor):
         estimator.noise_, estimator.noise_start_ = document["noise"], document["noise_start"]
     else:

@@ -6,6 +6,7 @@
 - Columns that are empty or constant tell nothing and are left out.
 """
 
+import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -19,6 +20,10 @@ MOST_CATEGORIES = 50
 NAMES = 0.5
 # A column with a larger share of numbers is meant to be numeric.
 MOSTLY_NUMBERS = 0.5
+# Magnitudes between which squares have a float64.
+SMALLEST, LARGEST = 1e-100, 1e100
+PERCENT = re.compile(r"[+-]?[\d.,]+\s*%")
+DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
 
 
 @dataclass(frozen=True)
@@ -92,11 +97,14 @@ def numeric(values: pd.Series, what: str) -> np.ndarray:
     if len(wrong):
         raise TableError(
             f"{what} is numeric but for {len(wrong)} value(s), the first {values.iloc[wrong[0]]!r} in row "
-            f"{wrong[0] + 1}: mend them or leave them empty"
+            f"{values.index[wrong[0]] + 1}: mend them or leave them empty"
         )
     infinite = np.flatnonzero(np.isinf(numbers))
     if len(infinite):
-        raise TableError(f"{what} is infinite in row {infinite[0] + 1}: mend it or leave it empty")
+        raise TableError(f"{what} is infinite in row {values.index[infinite[0]] + 1}: mend it or leave it empty")
+    largest = np.nanmax(np.abs(numbers), initial=0.0)
+    if largest > LARGEST or 0 < largest < SMALLEST:
+        raise TableError(f"{what} reaches {largest:.3g}: give it in other units")
     return numbers
 
 
@@ -114,11 +122,21 @@ def _column(values: pd.Series, training: np.ndarray) -> tuple[Column | None, str
     name, missing = str(values.name), int(values.isna().sum())
     if missing == len(values):
         return None, f"column {name!r} is empty and was left out"
-    if values.nunique() == 1 and not missing:
+    try:
+        distinct = values.nunique()
+    except TypeError:
+        raise TableError(
+            f"column {name!r} holds lists or other structures: leave it out with --drop {name!r}"
+        ) from None
+    if distinct == 1 and not missing:
         return None, f"column {name!r} is constant and was left out"
     told = f"column {name!r} lacks {missing} of {len(values)} values: "
     if is_text(values):
-        categories = tuple(sorted(values.dropna().astype(str).unique()))
+        texts = values.dropna().astype(str)
+        for pattern, what in ((PERCENT, "percentages: write them as numbers"), (DATE, "dates: turn them into numbers")):
+            if texts.str.fullmatch(pattern).mean() > MOSTLY_NUMBERS:
+                raise TableError(f"column {name!r} holds {what}, or leave it out with --drop {name!r}")
+        categories = tuple(sorted(texts.unique()))
         if len(categories) > min(MOST_CATEGORIES, max(NAMES * len(values), 2)):
             raise TableError(
                 f"column {name!r} holds {len(categories)} different texts, such as {categories[0]!r}: names, not "
@@ -146,7 +164,8 @@ def _encoded(column: Column, values: pd.Series) -> np.ndarray:
     if unseen.any():
         row = int(np.flatnonzero(unseen)[0])
         raise TableError(
-            f"column {column.name!r} holds {values.iloc[row]!r} in row {row + 1}, which the model has not seen; it "
+            f"column {column.name!r} holds {str(values.iloc[row])!r} in row {values.index[row] + 1}, which the model "
+            "has not seen; it "
             f"knows {some(list(column.categories))}; leave the value empty to predict without it"
         )
     return (texts.to_numpy(dtype=object)[:, None] == np.array(column.categories, dtype=object)[None]).astype(float)
@@ -154,9 +173,11 @@ def _encoded(column: Column, values: pd.Series) -> np.ndarray:
 
 def _category(value: Any, categories: tuple[str, ...]) -> Any:
     """As text; 3 and 3.0 are the same category."""
-    if isinstance(value, float) and np.isfinite(value) and value.is_integer() and str(value) not in categories:
+    if pd.isna(value):
+        return None
+    if isinstance(value, float) and value.is_integer() and str(value) not in categories:
         return str(int(value))
-    return value if value is None or value != value else str(value)
+    return str(value)
 
 
 def some(names: list[str]) -> str:

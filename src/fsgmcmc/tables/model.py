@@ -17,6 +17,7 @@ from fsgmcmc.tables.columns import Columns, is_text, numeric, some
 from fsgmcmc.tables.reading import TableError
 
 TASKS = ("auto", "regression", "classification")
+ANSWERS = ("mean", "std", "lower", "upper", "label", "extrapolates")
 # Rows below which nothing is held out: a handful of rows says nothing about the rest.
 FEWEST_ROWS = 20
 # Rows that a fit needs, and rows that are held out at most.
@@ -177,6 +178,8 @@ def _prepared(frame: pd.DataFrame, request: Request) -> tuple[str, pd.DataFrame,
             raise TableError(f"--{role}: there is no column {name!r}; the table has {some(list(frame.columns))}")
     if request.target in (request.names, *request.drop):
         raise TableError(f"{request.target!r} is the target: it cannot be left out or name the rows")
+    if request.names is not None and (request.names in ANSWERS or request.names.startswith("p(")):
+        raise TableError(f"--id: predictions have a column {request.names!r} of their own: rename that of the table")
     if request.task not in TASKS:
         raise TableError(f"unknown task {request.task!r}; choose regression, classification or auto")
     known, notes = frame[frame[request.target].notna()], []
@@ -188,7 +191,7 @@ def _prepared(frame: pd.DataFrame, request: Request) -> tuple[str, pd.DataFrame,
     if task == "auto":
         column = known[request.target]
         task = "classification" if is_text(column) or pd.api.types.is_bool_dtype(column) else "regression"
-    return task, known.reset_index(drop=True), notes
+    return task, known, notes
 
 
 def _check_varies(y: np.ndarray, target: str, task: str) -> None:
@@ -213,7 +216,9 @@ def _split(y: np.ndarray, request: Request, task: str) -> tuple[np.ndarray, np.n
 
     labels = y if task == "classification" else None
     training, held_out = train_test_split(rows, test_size=size, random_state=request.seed, stratify=labels)
-    return np.sort(training), np.sort(held_out)
+    # A class that only the held-out rows have could not be learned.
+    lost = np.zeros(len(held_out), bool) if labels is None else ~np.isin(y[held_out], y[training])
+    return np.sort(np.concatenate([training, held_out[lost]])), np.sort(held_out[~lost])
 
 
 def _held(estimator: FunctionalBNN, x: np.ndarray, y: np.ndarray) -> Held:
@@ -233,7 +238,7 @@ def _known_targets(estimator: FunctionalBNN, values: pd.Series) -> np.ndarray:
 
 def _labels(values: pd.Series) -> np.ndarray:
     """Classes as texts; 1 and 1.0 are the same one."""
-    if pd.api.types.is_float_dtype(values) and (values == values.round()).all():
+    if pd.api.types.is_float_dtype(values) and (values == values.round()).all() and (values.abs() < 2**53).all():
         values = values.astype(np.int64)
     return values.astype(str).to_numpy(dtype=object).astype(str)
 

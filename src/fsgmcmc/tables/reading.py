@@ -1,6 +1,7 @@
 """CSV and Parquet files as pandas frames, or one sentence that says what is wrong with them."""
 
 import csv
+import io
 import re
 from pathlib import Path
 
@@ -8,22 +9,25 @@ import pandas as pd
 
 from fsgmcmc import _storage
 
+NEEDS_PYARROW = "Parquet files need pyarrow: pip install 'fsgmcmc[parquet]'"
 SEPARATORS = (",", ";", "\t", "|")
 PARQUET = (".parquet", ".pq")
-DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
-MISSING = ("", "?", "-", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "None")
+DECIMAL_COMMA = re.compile(r"[+-]?\d+(,\d+)?")
+THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?")
+MISSING = ("", "?", "-", ".", "na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "none", "#div/0!")  # in any case
 
 
 class TableError(ValueError):
     """A table that cannot be used; the message is for the person who has it."""
 
 
-def read_table(path: str | Path, separator: str | None = None) -> pd.DataFrame:
+def read_table(path: str | Path, separator: str | None = None, names: str | None = None) -> pd.DataFrame:
     """The table in a file: Parquet by its ending, else CSV, with a header in the first line.
 
     Args:
         path: The file.
         separator: What stands between columns; by default the one of comma, semicolon, tab and bar that the header has.
+        names: A column that names rows: its texts stay as they are.
     """
     path = Path(path)
     if path.is_dir():
@@ -33,7 +37,7 @@ def read_table(path: str | Path, separator: str | None = None) -> pd.DataFrame:
     try:
         if path.stat().st_size == 0:
             raise TableError(f"{path} is empty")
-        frame = _parquet(path) if path.suffix.lower() in PARQUET else _csv(path, separator)
+        frame = _parquet(path) if path.suffix.lower() in PARQUET else _csv(path, separator, names)
     except OSError as error:
         raise TableError(f"{path} cannot be read: {error.strerror or error}") from None
     frame.columns = [str(name).strip() for name in frame.columns]
@@ -51,25 +55,30 @@ def write_table(frame: pd.DataFrame, path: str | Path) -> None:
     if path.is_dir():
         raise TableError(f"{path} is a folder: give a file for the predictions")
     if path.suffix.lower() in PARQUET:
-        beside = path.with_name(f".{path.name}")
-        frame.to_parquet(beside, index=False)
-        beside.replace(path)
+        try:
+            content = frame.to_parquet(None, index=False)
+        except ImportError:
+            raise TableError(NEEDS_PYARROW) from None
     else:
-        _storage.write_text(path, frame.to_csv(index=False))
+        content = frame.to_csv(index=False).encode()
+    if path.exists() and not path.is_file():  # a pipe, or a terminal
+        path.write_bytes(content)
+    else:
+        _storage.write_bytes(path, content)
 
 
 def _parquet(path: Path) -> pd.DataFrame:
     try:
         return pd.read_parquet(path)
     except ImportError:
-        raise TableError(f"{path}: Parquet files need pyarrow: pip install 'fsgmcmc[parquet]'") from None
+        raise TableError(NEEDS_PYARROW) from None
     except OSError:
         raise
     except Exception as error:  # pyarrow has many kinds
         raise TableError(f"{path} is not a whole Parquet file: {str(error).splitlines()[0]}") from None
 
 
-def _csv(path: Path, separator: str | None) -> pd.DataFrame:
+def _csv(path: Path, separator: str | None, row_names: str | None) -> pd.DataFrame:
     text = _text(path)
     header = text.split("\n", 1)[0]
     if separator is None:
@@ -87,16 +96,22 @@ def _csv(path: Path, separator: str | None) -> pd.DataFrame:
     unnamed = [index for index, name in enumerate(names) if not name]
     if any(index > 0 for index in unnamed):
         raise TableError(f"column {unnamed[-1] + 1} of {path} has no name: give it one in the first line")
-    if unnamed:
-        names[0] = "row"  # row numbers, as pandas and R write them
     for line, row in rows[1:]:
         if len(row) != len(names):
             raise TableError(
                 f"line {line} of {path} has {len(row)} values where the header has {len(names)}: mend it, or quote "
                 f"values that hold {separator!r}"
             )
-    frame = pd.DataFrame([row for _, row in rows[1:]], columns=names, dtype=str)
-    return frame.apply(lambda column: _typed(column, decimal_comma=separator != ","))
+    # A first column without a name holds row numbers, as pandas and R write them: nothing to predict from.
+    first = 1 if unnamed else 0
+    columns = {name: [row[index] for _, row in rows[1:]] for index, name in enumerate(names) if index >= first}
+    if len(columns) < len(names) - first:
+        twice = next(name for name in names if names.count(name) > 1)
+        raise TableError(f"{path} has more than one column named {twice!r}: rename one")
+    texts = {name: pd.Series(values, dtype=object) for name, values in columns.items()}
+    return pd.DataFrame(
+        {name: text if name == row_names else _typed(name, text, separator != ",") for name, text in texts.items()}
+    )
 
 
 def _text(path: Path) -> str:
@@ -116,22 +131,32 @@ def _text(path: Path) -> str:
 
 def _rows(path: Path, text: str, separator: str) -> list[tuple[int, list[str]]]:
     """Rows with the numbers of the lines where they end; blank lines are none."""
-    reader = csv.reader(text.split("\n"), delimiter=separator, strict=True)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True, skipinitialspace=True)
     try:
         return [(reader.line_num, row) for row in reader if row]
     except csv.Error as error:
         raise TableError(f"line {reader.line_num} of {path} cannot be read: {error}") from None
 
 
-def _typed(column: "pd.Series[str]", decimal_comma: bool) -> pd.Series:
+def _typed(name: str, column: pd.Series, decimal_comma: bool) -> pd.Series:
     """Numbers where every value is one, text otherwise; missing values are NaN."""
     stripped = column.str.strip()
-    known = stripped.mask(stripped.isin(MISSING))
+    known = stripped.mask(stripped.str.lower().isin(MISSING))
     values = known.dropna()
-    if decimal_comma and len(values) and values.str.fullmatch(DECIMAL_COMMA).any():
+    commas = values[values.str.contains(",")]
+    if len(commas) and commas.str.fullmatch(THOUSANDS).all() and _are_numbers(values.str.replace(",", "")):
+        raise TableError(
+            f"column {name!r} holds {commas.iloc[0]!r}: write numbers without commas between thousands, and decimals "
+            "with a point"
+        )
+    if decimal_comma and len(commas) and values.str.fullmatch(DECIMAL_COMMA).all():
         known = known.str.replace(",", ".", regex=False)
     numbers = pd.to_numeric(known, errors="coerce")
     return numbers.astype(float) if numbers.notna().sum() == known.notna().sum() else known.astype(object)
+
+
+def _are_numbers(values: pd.Series) -> bool:
+    return bool(pd.to_numeric(values, errors="coerce").notna().all())
 
 
 def _is_number(text: str) -> bool:

@@ -190,7 +190,7 @@ def _advice(model: TableModel) -> list[str]:
         "effective sample size": ("Draws resemble each other, so intervals are rough.", longer),
         "energy": (
             "The chains had not settled when draws were kept.",
-            f"Fit again with a longer start (--burn-in {3 * estimator.burn_in}).",
+            f"Fit again with a longer start (--burn-in {max(3 * estimator.burn_in, 1000)}).",
         ),
         "squared weights": ("The network's weights kept growing.", "Try another kernel, or fewer hidden units."),
         "too few draws": ("Whether chains agree cannot be told.", "Fit again with 25 draws of each (--samples 25)."),
