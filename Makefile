@@ -19,7 +19,7 @@ demo: $(STAMP) ## run the demonstration, results in out/demo
 	$(BIN)/fsgmcmc demo --out out/demo
 
 test: $(STAMP) ## run the tests, without the slow ones
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
 
 test-all: $(STAMP) ## run all tests, the slow ones too
 	$(BIN)/python -m pytest -n 2

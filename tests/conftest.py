@@ -18,6 +18,13 @@ import jax  # noqa: E402
 import pytest  # noqa: E402
 
 
+@pytest.fixture(autouse=True, scope="module")
+def forgotten_programs():
+    """Compiled programs of one file are not kept for the next: thousands of them exhaust a process' memory maps."""
+    yield
+    jax.clear_caches()
+
+
 @pytest.fixture
 def quick_compilation():
     """Programs compiled in half the time, which run slower: for tests that hardly run them."""

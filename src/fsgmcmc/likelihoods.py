@@ -192,8 +192,8 @@ class Weighted(eqx.Module):
 
     Example:
         >>> twice = Weighted(Gaussian(1.0), [2.0])
-        >>> print(twice.log_prob((), jnp.zeros((1, 1)), jnp.zeros((1, 1))).round(2))
-        [-1.84]
+        >>> round(twice.log_prob((), jnp.zeros((1, 1)), jnp.zeros((1, 1))).item(), 2)
+        -1.84
     """
 
     likelihood: Gaussian | Categorical

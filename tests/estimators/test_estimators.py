@@ -27,8 +27,14 @@ QUICK = {"hidden": (10,), "chains": 1, "samples": 8, "burn_in": 60, "thinning": 
 
 
 # Everything but the inference is the same for all methods; this one compiles soonest.
-@parametrize_with_checks([kind("linear", "bbb", prior="fixed", **QUICK) for kind in ESTIMATORS])
+@parametrize_with_checks([FunctionalBNNRegressor("linear", "bbb", prior="fixed", **QUICK)])
 def test_scikit_learn_accepts(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([FunctionalBNNClassifier("linear", "bbb", prior="fixed", **QUICK)])
+def test_scikit_learn_accepts_classifiers(estimator, check):
     check(estimator)
 
 
@@ -96,7 +102,7 @@ def test_it_pickles_and_clones(waves, regressor):
 
 
 @pytest.mark.parametrize(
-    "method", [name if name in ("fsgld", "bbb") else pytest.param(name, marks=pytest.mark.slow) for name in METHODS]
+    "method", [name if name == "bbb" else pytest.param(name, marks=pytest.mark.slow) for name in METHODS]
 )
 def test_every_method_fits_and_predicts(waves, method):
     x, y = waves

@@ -78,7 +78,7 @@ def test_scores_of_a_prediction_that_knows_its_own_images_and_no_others():
     assert (rows, right) == ([4], [0.75])
 
 
-@pytest.mark.parametrize("method", ["fsghmc", "gp", pytest.param("sgld", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("method", ["gp", *(pytest.param(name, marks=pytest.mark.slow) for name in ("fsghmc", "sgld"))])
 def test_a_run_has_all_scores_and_is_the_same_again(method, root):
     first, second = (images.run("mnist", 0, method, TINY, root) for _ in range(2))
     assert not first["diverged"]

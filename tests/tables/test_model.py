@@ -128,6 +128,7 @@ def test_texts_are_classes(tmp_path):
     np.testing.assert_allclose(predictions["p(yes)"] + predictions["p(no)"], 1, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_ctrl_c_keeps_what_was_sampled_and_resume_goes_on(tmp_path):
     data, model = tmp_path / "flats.csv", tmp_path / "model"
