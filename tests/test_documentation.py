@@ -44,8 +44,16 @@ def doctests(module_name: str) -> list[doctest.DocTest]:
 PAGES_WITH_CODE = [page for page in PAGES if any(python_blocks(page.read_text(encoding="utf-8")))]
 
 
-@pytest.mark.usefixtures("quick_compilation")
-@pytest.mark.parametrize("page", PAGES_WITH_CODE, ids=lambda page: page.name)
+SLOW_PAGES = {"convergence.md", "kernels.md"}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=page.name, marks=pytest.mark.slow if page.name in SLOW_PAGES else ())
+        for page in PAGES_WITH_CODE
+    ],
+)
 def test_pages_run_from_top_to_bottom(page, tmp_path, monkeypatch):
     # A registered module, because dataclasses look up the module in which they are defined.
     module = ModuleType("page")

@@ -147,6 +147,7 @@ def test_a_name_for_the_kernel_and_one_chosen_by_evidence(waves):
         FunctionalBNNRegressor("rbf").fit(x, y, sample_weight=np.zeros(60))
 
 
+@pytest.mark.slow
 def test_frames_pipelines_and_searches(waves):
     x, y = waves
     colours = np.array(["red", "blue"])[(y > 100).astype(int)]
