@@ -76,6 +76,14 @@ def is_fast(key: PRNGKeyArray) -> bool:
     return jax.random.key_impl(key) == HASH
 
 
+def generator_key(key: PRNGKeyArray, generator: str | None) -> PRNGKeyArray:
+    """The key for the generator of that name, by default the fast one on a CPU."""
+    if generator not in (None, "fast", "jax"):
+        raise ValueError(f"unknown generator {generator!r}; choose 'fast', 'jax' or None")
+    fast = jax.default_backend() == "cpu" if generator is None else generator == "fast"
+    return fast_key(key) if fast and not is_fast(key) else key
+
+
 def normal(key: PRNGKeyArray, size: int) -> Float[Array, " {size}"]:
     """Standard normals; for keys of other generators those of `jax.random.normal`.
 

@@ -27,7 +27,7 @@ from fsgmcmc._checkpoint import Checkpoint, Run, fingerprint
 from fsgmcmc._progress import Progress
 from fsgmcmc._ravel import Ravel
 from fsgmcmc.posterior import Posterior
-from fsgmcmc.random import fast_key, is_fast
+from fsgmcmc.random import generator_key
 from fsgmcmc.samplers.base import Sampler, Target
 from fsgmcmc.samplers.schedules import Phases
 from fsgmcmc.samples import Samples
@@ -255,14 +255,6 @@ def _resident(target: Target, key: PRNGKeyArray) -> Target:
 
 def _number(key: PRNGKeyArray) -> int:
     return int(jax.random.bits(key))
-
-
-def generator_key(key: PRNGKeyArray, generator: str | None) -> PRNGKeyArray:
-    """The key for the generator of that name, by default the fast one on a CPU."""
-    if generator not in (None, "fast", "jax"):
-        raise ValueError(f"unknown generator {generator!r}; choose 'fast', 'jax' or None")
-    fast = jax.default_backend() == "cpu" if generator is None else generator == "fast"
-    return fast_key(key) if fast and not is_fast(key) else key
 
 
 def _kept_steps(sampler: Sampler, burn_in: int, thinning: int) -> Callable[[], Iterator[int]]:

@@ -15,7 +15,7 @@ from fsgmcmc._progress import Progress
 from fsgmcmc.bandits.agents import Agent
 from fsgmcmc.bandits.buffer import Buffer
 from fsgmcmc.bandits.environments import Environment, inputs, with_action
-from fsgmcmc.sampling import generator_key
+from fsgmcmc.random import generator_key
 
 ROUNDS_PER_CALL = 250
 

@@ -4,6 +4,7 @@ A fit depends on the set of rows and their weights, not on their order: equal ro
 the rest is put into one order before anything random happens. A weight of 2 is therefore a row seen twice, exactly.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -57,7 +58,7 @@ class Rows(NamedTuple):
     weights: np.ndarray
 
 
-class FunctionalBNN(BaseEstimator):
+class FunctionalBNN(BaseEstimator, ABC):
     """Parameters, chains and draws of an estimator; `FunctionalBNNRegressor` and `FunctionalBNNClassifier` add y."""
 
     def __init__(  # of any type: `fit` is where scikit-learn wants them checked
@@ -214,11 +215,13 @@ class FunctionalBNN(BaseEstimator):
             raise ValueError(f"there are {len(values)} draws: n is 1 to {len(values)}, got {n}")
         return values[np.linspace(0, len(values) - 1, n).round().astype(int)]
 
+    @abstractmethod
     def _likelihood(self) -> Gaussian | Categorical:
-        raise NotImplementedError
+        """Of a fitted model, in standardised units."""
 
+    @abstractmethod
     def _outputs(self) -> int:
-        raise NotImplementedError
+        """Of the network."""
 
 
 def moments(values: np.ndarray, weights: np.ndarray) -> tuple[Any, Any]:

@@ -21,9 +21,9 @@ from fsgmcmc._checkpoint import Checkpoint, fingerprint, restored_tree
 from fsgmcmc._compile import jit_loop
 from fsgmcmc._progress import Progress
 from fsgmcmc.posterior import Posterior
+from fsgmcmc.random import generator_key
 from fsgmcmc.samplers.schedules import Schedule, as_schedule
 from fsgmcmc.samples import Samples
-from fsgmcmc.sampling import generator_key
 from fsgmcmc.variational.base import Method, draw_positions
 
 # Points of the learning curve: each is the mean loss of as many steps, which are one call of the program.
