@@ -265,6 +265,52 @@ def test_each_energy_is_that_of_a_minibatch_and_a_part_of_the_pool(likelihood):
     assert stats.chisquare(np.bincount(nearest, minlength=len(possible))).pvalue > FALSE_ALARM_RATE
 
 
+def test_points_of_the_minibatch_are_any_of_its_rows():
+    """Three of four rows, and two of these are measured: 12 energies, all equally often."""
+    x, y = X[:4], Y[:4, :1]
+    posterior = function_space(
+        MLP(HIDDEN),
+        x,
+        y,
+        prior=GaussianProcess(SMOOTH, 3.0, NUGGET),
+        likelihood=Gaussian(0.5),
+        measurement=measurement.minibatch(2),
+        batch_size=3,
+        weight_prior=None,
+    )
+    w = START[: posterior.size].astype(np.float32)
+    f = forward(layers(w.astype(float), 2, HIDDEN, 1)[0], x)
+    log_density = gaussian(f, y, 0.5)
+    possible = np.array(
+        [
+            -4 / 3 * log_density[list(rows)].sum() + functional_energy(f[list(pair)], x[list(pair)], (smooth,), 3.0)
+            for rows in combinations(range(4), 3)
+            for pair in combinations(rows, 2)
+        ]
+    )
+    potential, autodiff = in_two_ways(posterior, jax.random.split(jax.random.key(1), 2000), w)
+    assert_same(potential, autodiff)
+    energies = np.asarray(potential[0])
+    nearest = np.abs(energies[:, None] - possible).argmin(axis=1)
+    np.testing.assert_allclose(energies, possible[nearest], rtol=TOLERANCE)
+    assert np.diff(np.sort(possible)).min() > 10 * TOLERANCE * possible.max(), "the energies cannot be told apart"
+    assert stats.chisquare(np.bincount(nearest, minlength=len(possible))).pvalue > FALSE_ALARM_RATE
+
+
+@pytest.mark.parametrize(("size", "batch_size"), [(5, None), (5, 4), (41, 41)])
+def test_points_of_the_minibatch_need_one_as_large(size, batch_size):
+    with pytest.raises(ValueError, match=f"minibatch.{size}. needs a batch_size"):
+        function_space(
+            MLP(HIDDEN),
+            np.zeros((40, 2)),
+            np.zeros(40),
+            prior=GaussianProcess(SMOOTH),
+            likelihood=Gaussian(0.5),
+            measurement=measurement.minibatch(size),
+            batch_size=batch_size,
+        )
+
+
 def forty_rows(batch_size):
     rng = np.random.default_rng(1)
     x, y = rng.normal(size=(40, 2)), rng.normal(size=40) + 2

@@ -7,6 +7,7 @@ A measurement is one of these kinds, each a pure function of a key:
     SetDraw      one of some fixed sets at every step; each is factorised once
     Box          points drawn anew from a box at every step
     Fresh        points from a function of your own
+    Minibatch    rows of each step's minibatch
     Union        all points of several of them
 
 The functions below build them; `union` puts them together.
@@ -92,6 +93,16 @@ class Fresh(eqx.Module):
         return self.function(key)
 
 
+class Minibatch(eqx.Module):
+    """`size` rows of each step's minibatch."""
+
+    size: int = eqx.field(static=True)
+
+    def draw(self, key: PRNGKeyArray) -> Float[Array, "m *features"]:
+        """Not possible: the posterior draws the minibatch."""
+        raise TypeError("points of the minibatch are known to a posterior only, and not in a union")
+
+
 class Union(eqx.Module):
     """All points of several measurements, some of them redrawn."""
 
@@ -103,7 +114,7 @@ class Union(eqx.Module):
         return jnp.concatenate([part.draw(part_key) for part, part_key in zip(self.parts, keys, strict=True)])
 
 
-Measurement = FixedSet | PoolDraw | SetDraw | Box | Fresh | Union
+Measurement = FixedSet | PoolDraw | SetDraw | Box | Fresh | Minibatch | Union
 
 
 def fixed(points: Any) -> FixedSet:
@@ -162,6 +173,20 @@ def box(low: Any, high: Any, size: int) -> Box:
     if not (np.isfinite(low).all() and np.isfinite(high).all() and (low <= high).all()):
         raise ValueError(f"a box needs finite bounds with low <= high, got low={low}, high={high}")
     return Box(low, high, size)
+
+
+def minibatch(size: int) -> Minibatch:
+    """`size` rows of each step's minibatch: a functional prior for little more than the price of its kernel.
+
+    The network is evaluated at these rows for the likelihood anyway. A minibatch is drawn evenly from the data, so that
+    the gradient has the mean it has with `subset(x, size)`; its two terms are no longer independent. For samplers, with
+    a `batch_size` of at least `size`.
+
+    Example:
+        >>> minibatch(40).size
+        40
+    """
+    return Minibatch(_checks.count(size, "size"))
 
 
 def union(*parts: Measurement) -> Measurement:

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from fsgmcmc import _checks
 from fsgmcmc._ravel import Ravel
 from fsgmcmc.likelihoods import Gaussian, Likelihood, Weighted
-from fsgmcmc.measurement import Measurement, fixed, subset
+from fsgmcmc.measurement import Measurement, Minibatch, fixed, subset
 from fsgmcmc.networks import Network, as_network
 from fsgmcmc.posterior import RESIDENT_ROWS, Augmentation, Position, Posterior
 from fsgmcmc.priors.base import Prior, parts
@@ -153,7 +153,7 @@ def _build(
         batch_size = None if batch_size >= len(x) else batch_size
     if augment is not None:
         _check_augmentation(augment, x)
-    rows, source = len(x), None
+    rows, source, rows_of_a_step = len(x), None, batch_size
     if not isinstance(stream, bool):
         raise TypeError(f"stream is True or False, not {stream!r}")
     if stream:
@@ -163,6 +163,12 @@ def _build(
             raise ValueError("a noise or a weight for each row cannot be streamed: leave stream out")
         source = HostRows(x, y)
         (x, y), batch_size = source.rows(batch_size, 0), None
+    for term in functional:
+        if isinstance(term.measurement, Minibatch) and (rows_of_a_step or 0) < term.measurement.size:
+            raise ValueError(
+                f"measurement.minibatch({term.measurement.size}) needs a batch_size of at least as many rows, "
+                f"and below the {rows} of the data"
+            )
     outputs = likelihood.outputs(y)
     params = jax.eval_shape(lambda key: network.init(key, x.shape[-1], outputs), jax.random.key(0))
     _check_outputs(network, params, x, outputs)
@@ -231,7 +237,10 @@ def _check_augmentation(augment: Any, x: np.ndarray) -> None:
 
 
 def _check_points(prior: Functional, params: Any, x: np.ndarray, outputs: int) -> None:
-    points = jax.eval_shape(prior.measurement.draw, jax.random.key(0))
+    if isinstance(prior.measurement, Minibatch):
+        points = jax.ShapeDtypeStruct((prior.measurement.size, *x.shape[1:]), np.float32)
+    else:
+        points = jax.eval_shape(prior.measurement.draw, jax.random.key(0))
     if prior.function is not None:
         shape = jax.eval_shape(prior.function, params, points).shape
         if len(shape) != 2:

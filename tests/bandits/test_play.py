@@ -56,13 +56,14 @@ def test_only_hurtful_poison_is_told_apart_by_the_round():
         Mushroom.of(MUSHROOMS, 0.1)
 
 
-def posterior(functional):
+OF_MINIBATCH = measurement.minibatch(20)
+
+
+def posterior(functional, points=OF_MINIBATCH):
     x, y = random_rounds(GAME, jax.random.key(1), 200)
     options = {"likelihood": Gaussian(0.1), "batch_size": 32}
     if functional:
-        built = function_space(
-            MLP((20,)), x, y, prior=GaussianProcess(rbf(3.0)), measurement=measurement.subset(x, 20), **options
-        )
+        built = function_space(MLP((20,)), x, y, prior=GaussianProcess(rbf(3.0)), measurement=points, **options)
     else:
         built = parameter_space(MLP((20,)), x, y, **options)
     return of_buffer(built, Buffer.empty(500, 7), points=20)
@@ -70,6 +71,7 @@ def posterior(functional):
 
 AGENTS = {
     "fsgld": lambda: Sampled(posterior(True), fsgld(1e-6), 16),
+    "points drawn apart": lambda: Sampled(posterior(True, measurement.fixed(np.zeros((2, 7)))), fsgld(1e-6), 16),
     "sgld": lambda: Sampled(posterior(False), sgld(1e-6), 16),
     "bbb": lambda: Fitted(posterior(False), variational.bbb(), 1e-2, 16),
     "neural-linear": lambda: NeuralLinear(posterior(False), 0.0, 1e-2, 16, noise=0.1),

@@ -33,6 +33,18 @@ def test_stationary_kernels_are_those_of_scikit_learn(kernel, reference, lengths
     np.testing.assert_allclose(values(kernel(lengthscale, 2.5)), expected, rtol=1e-12)
 
 
+def test_the_expanded_distance_is_that_of_the_difference():
+    expanded = kernels.kernels.ExpSquared(scale=0.7, distance=kernels.Expanded())
+    np.testing.assert_allclose(values(expanded), values(kernels.rbf(0.7)), rtol=1e-12)
+    columns = np.random.default_rng(0).integers(0, 119, (40, 22))
+    one_hot = jnp.eye(119)[columns].sum(axis=1)
+    near, far = (kernels.evaluate(kernel, one_hot, one_hot) for kernel in (expanded, kernels.rbf(0.7)))
+    np.testing.assert_allclose(near, far, rtol=1e-5)
+    rough = kernels.kernels.Matern32(scale=0.7, distance=kernels.Expanded())
+    slope = jax.grad(lambda x: rough(x, x).sum())(jnp.ones((2, 3)))
+    np.testing.assert_array_equal(slope, 0.0)
+
+
 def test_linear_is_a_scaled_dot_product():
     np.testing.assert_allclose(values(kernels.linear(2.0, ARD)), 2 * (A / ARD) @ (B / ARD).T, rtol=1e-12)
 

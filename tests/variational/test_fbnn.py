@@ -133,6 +133,11 @@ def test_a_prior_it_cannot_take_is_refused_before_compiling():
     )
     with pytest.raises(ValueError, match="nugget"):
         fit(0, narrow, fbnn(), steps=1)
+    of_batch = function_space(
+        MLP((5,)), X, Y, prior=PRIOR, likelihood=Gaussian(NOISE), batch_size=4, measurement=measurement.minibatch(3)
+    )
+    with pytest.raises(ValueError, match="for samplers"):
+        fit(0, of_batch, fbnn(), steps=1)
     with pytest.raises(ValueError, match="one functional prior"):
         fit(0, function_space(MLP((5,)), X, Y, prior=PRIOR + PRIOR, likelihood=Gaussian(NOISE)), fbnn(), steps=1)
     with pytest.raises(ValueError, match="weighting"):

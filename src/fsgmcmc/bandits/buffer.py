@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from fsgmcmc.posterior import Batch, Posterior
-from fsgmcmc.priors.functional import BoundPrior
+from fsgmcmc.priors.functional import BoundPrior, MinibatchPrior
 
 
 class Buffer(NamedTuple):
@@ -52,7 +52,7 @@ class BufferPrior(BoundPrior):
     def draw(self, key: PRNGKeyArray) -> tuple[Float[Array, "m inputs"], Float[Array, "*c m m"]]:
         """Points of the buffer, some perhaps twice, which the nugget bears, and the Cholesky factor there."""
         points = self.buffer.x[self.buffer.rows(key, self.size)]
-        return points, jax.lax.linalg.cholesky(self.process.covariance(points), symmetrize_input=False)
+        return points, self.factor(points)
 
 
 class BufferPosterior(Posterior):
@@ -73,9 +73,7 @@ class BufferPosterior(Posterior):
     def seeing(self, buffer: Buffer) -> "BufferPosterior":
         """The posterior of what is in this buffer."""
         functional = tuple(
-            BufferPrior(prior.function, prior.process, prior.size, buffer)
-            for prior in self.functional
-            if isinstance(prior, BufferPrior)
+            replace(prior, buffer=buffer) if isinstance(prior, BufferPrior) else prior for prior in self.functional
         )
         return replace(self, buffer=buffer, functional=functional)
 
@@ -86,12 +84,13 @@ def of_buffer(posterior: Posterior, buffer: Buffer, points: int = 40) -> BufferP
     Args:
         posterior: One of `function_space` or `parameter_space` with a `batch_size`; its data only tell the shapes.
         buffer: What is remembered.
-        points: Measurement points of each functional prior.
+        points: Measurement points of each functional prior that does not measure the minibatch.
     """
     if posterior.batch_size is None:
         raise ValueError("give the posterior a batch_size below its rows: that many are drawn from the buffer")
     fields = {name: getattr(posterior, name) for name in Posterior.__dataclass_fields__}
     fields["functional"] = tuple(
-        BufferPrior(prior.function, prior.process, points, buffer) for prior in posterior.functional
+        prior if isinstance(prior, MinibatchPrior) else BufferPrior(prior.function, prior.process, points, buffer)
+        for prior in posterior.functional
     )
     return BufferPosterior(**fields, buffer=buffer)

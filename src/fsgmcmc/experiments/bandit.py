@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from tinygp.kernels import ExpSquared
 
 from fsgmcmc import __version__, variational
 from fsgmcmc.bandits import (
@@ -32,9 +33,10 @@ from fsgmcmc.bandits import (
     random_rounds,
 )
 from fsgmcmc.likelihoods import Gaussian
-from fsgmcmc.measurement import subset
+from fsgmcmc.measurement import minibatch, subset
 from fsgmcmc.networks import MLP
-from fsgmcmc.priors import GaussianProcess, GaussianWeights, Pretrained, pretrain, rbf
+from fsgmcmc.priors import GaussianProcess, GaussianWeights, Pretrained, pretrain
+from fsgmcmc.priors.kernels import Expanded
 from fsgmcmc.recipe import SAMPLERS, Kind
 from fsgmcmc.samplers import step_decay
 from fsgmcmc.samplers.curvature import measure
@@ -60,7 +62,7 @@ class Settings:
         capacity: Rounds that are remembered.
         batch_size: Remembered rounds of each gradient.
         steps: Gradient steps after each round.
-        points: Measurement points, drawn from the memory for each gradient.
+        points: Measurement points, drawn from the memory for each gradient; samplers take them from the minibatch.
         gp_rows: Rounds with random actions that the Gaussian process is fitted to.
         gp_iterations: Of that fit.
         step_size: Of the samplers, for the mean potential U / N of a full memory; None has it measured.
@@ -97,11 +99,15 @@ PRESETS = {
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """The game, what its players know before it begins, and a memory full of random rounds of another game."""
+    """The game, what its players know before it begins, and a memory full of random rounds of another game.
+
+    `functional` measures rows of the minibatch, `measured` rows of the memory that are drawn apart.
+    """
 
     environment: Mushroom
     fit: Pretrained
     functional: BufferPosterior
+    measured: BufferPosterior
     weights: BufferPosterior
     memory: Buffer
 
@@ -113,21 +119,21 @@ def prepare(p: float, seed: int, settings: Settings, data: Path | None) -> Probl
     x, y = random_rounds(environment, jax.random.key(number("rounds", p, seed)), settings.capacity)
     y = y / REWARD_SCALE
     with warnings.catch_warnings(action="ignore", category=UserWarning):
-        prior = GaussianProcess(rbf(5.0), nugget=NUGGET)
+        prior = GaussianProcess(1.0 * ExpSquared(scale=5.0, distance=Expanded()), nugget=NUGGET)
         fit = pretrain(prior, x, y, settings.gp_iterations, max_points=settings.gp_rows, seed=seed)
     network, likelihood = MLP(settings.hidden, "relu", initial="fan_in"), Gaussian(float(fit.noise))
     options: dict[str, Any] = {"likelihood": likelihood, "batch_size": settings.batch_size}
-    functional = function_space(network, x, y, prior=fit.prior, measurement=subset(x, settings.points), **options)
+    functional, measured = (
+        function_space(network, x, y, prior=fit.prior, measurement=measurement, **options)
+        for measurement in (minibatch(settings.points), subset(x, settings.points))
+    )
     weights = parameter_space(network, x, y, prior=GaussianWeights(settings.weight_scale), **options)
     nothing = Buffer.empty(settings.capacity, x.shape[1])
     memory = Buffer(jnp.asarray(x), jnp.asarray(y[:, None]), jnp.int32(len(x)))
-    return Problem(
-        environment,
-        fit,
-        of_buffer(functional, nothing, settings.points),
-        of_buffer(weights, nothing, settings.points),
-        memory,
+    functional, measured, weights = (
+        of_buffer(posterior, nothing, settings.points) for posterior in (functional, measured, weights)
     )
+    return Problem(environment, fit, functional, measured, weights, memory)
 
 
 Builder = Callable[[Problem, Settings], Agent]
@@ -158,7 +164,7 @@ def _measured_step(kind: Kind, target: BufferPosterior) -> float:
 
 def _fitted(method: Callable[[Settings], variational.Method], functional: bool) -> Builder:
     def build(problem: Problem, settings: Settings) -> Agent:
-        target = problem.functional if functional else problem.weights
+        target = problem.measured if functional else problem.weights
         return Fitted(target, method(settings), settings.learning_rate, settings.steps)
 
     return build

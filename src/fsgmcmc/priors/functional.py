@@ -14,9 +14,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from fsgmcmc.measurement import FixedSet, Measurement, PoolDraw, SetDraw
+from fsgmcmc.measurement import FixedSet, Measurement, Minibatch, PoolDraw, SetDraw
 from fsgmcmc.priors.base import Prior
 from fsgmcmc.priors.gaussian_process import GaussianProcess, in_float64
 from fsgmcmc.random import normal
@@ -57,6 +57,8 @@ class Functional(Prior):
                 f"a nugget of {self.process.nugget:g} is too small for measurement points redrawn in float32; "
                 f"use at least {SMALLEST_REDRAWN_NUGGET:g} (1e-3 is a good value) or a fixed set of points"
             )
+        if isinstance(self.measurement, Minibatch):
+            return MinibatchPrior(self.function, process, self.measurement.size)
         if isinstance(self.measurement, PoolDraw) and len(self.measurement.pool) <= LARGEST_POOL:
             covariance = in_float64(GaussianProcess.covariance, self.process, np.float64(self.measurement.pool))
             return PooledPrior(self.function, process, on_device, _float32(covariance))
@@ -72,6 +74,10 @@ class BoundPrior(eqx.Module):
     def draw(self, key: PRNGKeyArray) -> tuple[Float[Array, "m *features"], Float[Array, "*c m m"]]:
         """Measurement points and the factor that whitens function values there."""
         raise TypeError("draw belongs to the concrete kinds of bound priors")
+
+    def factor(self, points: Float[Array, "m *features"]) -> Float[Array, "*c m m"]:
+        """L, the Cholesky factor of the covariance at points of one step."""
+        return jax.lax.linalg.cholesky(self.process.covariance(points), symmetrize_input=False)
 
     def whiten(self, factor: Float[Array, "*c m m"], residual: Float[Array, "m c"]) -> Float[Array, "m c"]:
         """R (F − m), with R = L⁻¹ and L the Cholesky factor drawn."""
@@ -150,7 +156,21 @@ class RedrawnPrior(BoundPrior):
     def draw(self, key: PRNGKeyArray) -> tuple[Float[Array, "m *features"], Float[Array, "*c m m"]]:
         """New points and the Cholesky factor of their covariance."""
         points = self.measurement.draw(key)
-        return points, jax.lax.linalg.cholesky(self.process.covariance(points), symmetrize_input=False)
+        return points, self.factor(points)
+
+
+class MinibatchPrior(BoundPrior):
+    """Points of the minibatch, which the posterior hands over."""
+
+    size: int = eqx.field(static=True)
+
+    def rows(self, batch_size: int) -> Int[np.ndarray, " m"]:
+        """Which rows of a minibatch: spread evenly, since neighbours in it may be neighbours in the data."""
+        return np.arange(self.size) * batch_size // self.size
+
+    def draw(self, key: PRNGKeyArray) -> tuple[Float[Array, "m *features"], Float[Array, "*c m m"]]:
+        """Not possible: these points are not drawn alone."""
+        raise ValueError("measurement.minibatch is for samplers: give measurement.subset(x, size) instead")
 
 
 def _per_output(
