@@ -1,5 +1,6 @@
 """From a table to a model that is kept, used and understood."""
 
+import json
 import os
 import signal
 import subprocess
@@ -14,6 +15,8 @@ from typer.testing import CliRunner
 from fsgmcmc import _storage
 from fsgmcmc.cli import app
 from fsgmcmc.cli.tables import CHECKPOINT
+from fsgmcmc.cli.terminal import alone_in
+from fsgmcmc.estimators import keeping
 from fsgmcmc.tables.columns import Columns
 from fsgmcmc.tables.model import Request, TableModel, fit_table
 
@@ -34,7 +37,7 @@ def table(count=60, seed=0):
 
 @pytest.fixture(scope="module")
 def fitted():
-    return fit_table(table(), Request("rent", names="flat", settings=tuple(QUICK.items())))
+    return fit_table(table(), Request("rent", id_column="flat", settings=tuple(QUICK.items())))
 
 
 def test_columns_become_numbers_by_the_stated_rules():
@@ -74,7 +77,7 @@ def test_an_interrupted_write_leaves_the_older_model_whole(fitted, tmp_path, mon
     model, _ = fitted
     model.save(tmp_path)
     before, new = TableModel.load(tmp_path), table(5, seed=1)
-    changed, _ = fit_table(table(seed=3), Request("rent", names="flat", settings=tuple(QUICK.items())))
+    changed, _ = fit_table(table(seed=3), Request("rent", id_column="flat", settings=tuple(QUICK.items())))
 
     def full(*_):
         raise OSError(28, "No space left on device")
@@ -87,6 +90,43 @@ def test_an_interrupted_write_leaves_the_older_model_whole(fitted, tmp_path, mon
     changed.save(tmp_path)
     pd.testing.assert_frame_equal(TableModel.load(tmp_path).predict(new), changed.predict(new))
     assert len(list(tmp_path.glob("arrays-*"))) == 1
+
+
+def test_a_model_that_is_replaced_while_it_is_read_is_read_again(fitted, tmp_path, monkeypatch):
+    model, _ = fitted
+    model.save(tmp_path)
+    stale, fresh = json.loads((tmp_path / "model.json").read_text()), keeping._document
+    stale["arrays"] = {"name": "arrays-0.npz", "sha256": ""}
+    documents = iter([stale])
+    monkeypatch.setattr(keeping, "_document", lambda folder: next(documents, None) or fresh(folder))
+    assert TableModel.load(tmp_path).target == "rent"
+
+
+def test_model_json_is_json(fitted, tmp_path):
+    def refuse(word):
+        raise AssertionError(f"{word} is no JSON")
+
+    model, _ = fitted
+    model.save(tmp_path)
+    json.loads((tmp_path / "model.json").read_text(), parse_constant=refuse)
+
+
+def test_two_fits_do_not_share_a_folder(tmp_path):
+    table(40).to_csv(tmp_path / "flats.csv", index=False)
+    (tmp_path / "model").mkdir()
+    with alone_in(tmp_path / "model"):
+        arguments = ("--target", "rent", "--id", "flat", "--out", str(tmp_path / "model"))
+        result = CliRunner().invoke(app, ["fit", str(tmp_path / "flats.csv"), *arguments])
+    assert result.exit_code == 2
+    assert "another fit is at work" in result.output
+
+
+def test_missing_values_that_the_fit_did_not_know_are_told(fitted):
+    model, _ = fitted
+    frame = table(10, seed=1)
+    assert model.columns.filled(frame) == []
+    frame["size"] = np.nan
+    assert "lacks 10 of 10 values" in model.columns.filled(frame)[0]
 
 
 def run(*arguments):
@@ -120,7 +160,7 @@ def test_fit_predict_evaluate_and_info_from_a_shell(tmp_path):
 def test_texts_are_classes(tmp_path):
     frame = table(60)
     frame["dear"] = np.where(frame["rent"] > frame["rent"].median(), "yes", "no")
-    model, held = fit_table(frame, Request("dear", names="flat", drop=("rent",), settings=tuple(QUICK.items())))
+    model, held = fit_table(frame, Request("dear", id_column="flat", drop=("rent",), settings=tuple(QUICK.items())))
     assert held.scores["accuracy"] > 0.6
     model.save(tmp_path)
     predictions = TableModel.load(tmp_path).predict(frame)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fsgmcmc.cli.terminal import print_table, told, writable
+from fsgmcmc.cli.terminal import alone_in, print_table, told, writable
 
 if TYPE_CHECKING:
     from fsgmcmc.tables.model import Held, TableModel
@@ -86,7 +86,7 @@ def fit(
     writable(out)
     failures = (OSError, ValueError, DivergenceError, DivergedWarmUpError, DivergedFitError)
     try:
-        with told(*failures), warnings.catch_warnings(record=True) as heard:
+        with told(*failures), alone_in(out), warnings.catch_warnings(record=True) as heard:
             model, held = fit_table(frame, request)
             model.save(out)
             report = write_report(model, held, out, data.name)
@@ -122,8 +122,11 @@ def predict(
         if out.exists() and data.exists() and out.samefile(data):
             raise ValueError(f"{out} is the table itself: give another file for the predictions")
         kept = TableModel.load(model)
-        predictions = kept.predict(read_table(data, separator, kept.names), coverage)
+        frame = read_table(data, separator, kept.id_column)
+        predictions = kept.predict(frame, coverage)
         write_table(predictions, out)
+    for sentence in kept.columns.filled(frame):
+        typer.echo(f"note: {sentence}")
     beyond = int(predictions["extrapolates"].sum())
     typer.echo(f"wrote {len(predictions)} predictions to {out}; {beyond} of the rows lie beyond the training data")
 
@@ -138,8 +141,11 @@ def evaluate(
     from fsgmcmc.tables.reading import read_table
 
     with told(OSError, ValueError):
-        held = TableModel.load(model).evaluate(read_table(data, separator))
+        kept, frame = TableModel.load(model), read_table(data, separator)
+        held = kept.evaluate(frame)
     _print_scores(held)
+    for sentence in kept.columns.filled(frame):
+        typer.echo(f"note: {sentence}")
 
 
 def info(model: Annotated[Path, typer.Argument(help="A model folder.")]) -> None:

@@ -1,6 +1,7 @@
 """What commands share at the terminal: errors in one sentence, tables."""
 
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,6 +28,25 @@ def writable(folder: Path) -> None:
     except OSError as error:
         typer.echo(f"cannot write to {folder}: {error.strerror}", err=True)
         raise typer.Exit(2) from None
+
+
+@contextlib.contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Refuse to work in a folder where another process does; the system forgets it when that one ends, however."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise ValueError(f"another fit is at work in {folder}: wait for it, or give another folder") from None
+    else:
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def print_table(console: object, rows: list[list[str]]) -> None:

@@ -89,13 +89,25 @@ def load_model(folder: str | Path) -> tuple[FunctionalBNN, dict[str, Any]]:
     folder = Path(folder)
     document = _document(folder)
     try:
+        return _read(folder, document), document
+    except FileNotFoundError:
+        newer = _document(folder)
+        if newer == document:
+            raise
+        # Another one took its place just now.
+        return _read(folder, newer), newer
+
+
+def _read(folder: Path, document: dict[str, Any]) -> FunctionalBNN:
+    """The estimator that a document and its file of arrays make up."""
+    try:
         path = folder / Path(str(document["arrays"]["name"])).name
         if not path.is_file():
             raise FileNotFoundError(f"{folder} lacks {path.name}: the model was not copied whole")
         if hashlib.sha256(path.read_bytes()).hexdigest() != document["arrays"]["sha256"]:
             raise ValueError(f"{path} was cut short or altered since it was written: copy the model again, or fit anew")
         arrays, _ = _storage.read(path, "model")
-        return _estimator(document, arrays), document
+        return _estimator(document, arrays)
     except (KeyError, TypeError, IndexError) as error:
         raise ValueError(f"{folder / 'model.json'} was altered: {error!r} is not as it was written") from None
 

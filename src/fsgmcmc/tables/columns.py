@@ -77,6 +77,18 @@ class Columns:
             )
         return np.column_stack([_encoded(column, frame[column.name]) for column in self.used])
 
+    def filled(self, frame: pd.DataFrame) -> list[str]:
+        """What stands for numbers that are missing where none was when the model was fitted, in words."""
+        told = []
+        for column in self.used:
+            missing = int(frame[column.name].isna().sum())
+            if column.kind == "number" and missing and not column.marks_missing:
+                told.append(
+                    f"column {column.name!r} lacks {missing} of {len(frame)} values, and lacked none in the fit: the "
+                    f"median of the training rows, {column.median:.4g}, stands for them"
+                )
+        return told
+
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
         return {"used": [asdict(column) for column in self.used], "notes": list(self.notes)}

@@ -13,15 +13,15 @@ from fsgmcmc.estimators import FunctionalBNNClassifier, FunctionalBNNRegressor
 from fsgmcmc.estimators.base import FunctionalBNN
 from fsgmcmc.estimators.keeping import load_model, save_model
 from fsgmcmc.predictions import CategoricalPrediction, GaussianPrediction
-from fsgmcmc.tables.columns import Columns, is_text, numeric, some
+from fsgmcmc.tables.columns import LARGEST, Columns, is_text, numeric, some
 from fsgmcmc.tables.reading import TableError
 
 TASKS = ("auto", "regression", "classification")
 ANSWERS = ("mean", "std", "lower", "upper", "label", "extrapolates")
-# Rows below which nothing is held out: a handful of rows says nothing about the rest.
-FEWEST_ROWS = 20
-# Rows that a fit needs, and rows that are held out at most.
+# Rows that a fit needs.
 LEAST_ROWS = 5
+# Rows below which none is held out, since a handful says nothing about the rest, and rows that are held out at most.
+LEAST_CHECKED_ROWS = 20
 MOST_HELD_OUT = 5000
 
 
@@ -32,7 +32,7 @@ class Request:
     Attributes:
         target: The column to predict.
         task: "regression", "classification", or "auto", which takes texts for classes.
-        names: The column that names rows, if any; it is not predicted from.
+        id_column: The column that names rows, if any; it is not predicted from.
         drop: Columns to leave out.
         holdout: Share of the rows that are kept for the check; 0 fits all.
         seed: Of the held-out rows and of the draws.
@@ -41,7 +41,7 @@ class Request:
 
     target: str
     task: str = "auto"
-    names: str | None = None
+    id_column: str | None = None
     drop: tuple[str, ...] = ()
     holdout: float = 0.2
     seed: int = 0
@@ -69,11 +69,12 @@ class TableModel:
     estimator: FunctionalBNN
     columns: Columns
     target: str
-    names: str | None
+    id_column: str | None
     notes: tuple[str, ...]
     scores: dict[str, float]
     held_out: int
     diagnostics: dict[str, Any]
+    commonest: str | None = None  # class of the training rows
 
     @property
     def is_regression(self) -> bool:
@@ -85,11 +86,12 @@ class TableModel:
         table = {
             "columns": self.columns.to_json(),
             "target": self.target,
-            "names": self.names,
+            "id_column": self.id_column,
             "notes": list(self.notes),
             "scores": self.scores,
             "held_out": self.held_out,
             "diagnostics": self.diagnostics,
+            "commonest": self.commonest,
         }
         save_model(self.estimator, folder, {"table": table})
 
@@ -111,8 +113,8 @@ class TableModel:
         if not 0 < coverage < 1:
             raise TableError(f"coverage is a probability between 0 and 1, such as 0.9, got {coverage}")
         x, model = self.columns.numbers(frame), self.estimator
-        if self.names is not None and self.names in frame.columns:
-            answer = pd.DataFrame({self.names: frame[self.names].to_numpy()})
+        if self.id_column is not None and self.id_column in frame.columns:
+            answer = pd.DataFrame({self.id_column: frame[self.id_column].to_numpy()})
         else:
             answer = pd.DataFrame({"row": np.arange(1, len(frame) + 1)})
         if isinstance(model, FunctionalBNNRegressor):
@@ -147,8 +149,9 @@ def fit_table(frame: pd.DataFrame, request: Request) -> tuple[TableModel, Held |
     _check_varies(y, request.target, task)
     training, held_out = _split(y, request, task)
     if request.holdout and not len(held_out):
-        notes.append(f"nothing was held out: {len(y)} rows are too few to spare any")
-    inputs = frame.drop(columns=[request.target, *([request.names] if request.names else []), *request.drop])
+        classes = f" of {len(np.unique(y))} classes" if task == "classification" else ""
+        notes.append(f"nothing was held out: {len(y)} rows{classes} are too few to spare any")
+    inputs = frame.drop(columns=[request.target, *([request.id_column] if request.id_column else []), *request.drop])
     columns = Columns.of(inputs, training)
     x = columns.numbers(inputs)
     kind = FunctionalBNNRegressor if task == "regression" else FunctionalBNNClassifier
@@ -162,24 +165,27 @@ def fit_table(frame: pd.DataFrame, request: Request) -> tuple[TableModel, Held |
         estimator,
         columns,
         request.target,
-        request.names,
+        request.id_column,
         (*notes, *columns.notes),
         {} if held is None else held.scores,
         len(held_out),
         _plain(report),
+        _commonest(y[training]) if task == "classification" else None,
     )
     return model, held
 
 
 def _prepared(frame: pd.DataFrame, request: Request) -> tuple[str, pd.DataFrame, list[str]]:
     """The task, the rows that have a target, and what was done to get them."""
-    for role, name in (("target", request.target), ("id", request.names), *(("drop", name) for name in request.drop)):
+    roles = (("target", request.target), ("id", request.id_column), *(("drop", name) for name in request.drop))
+    for role, name in roles:
         if name is not None and name not in frame.columns:
             raise TableError(f"--{role}: there is no column {name!r}; the table has {some(list(frame.columns))}")
-    if request.target in (request.names, *request.drop):
+    if request.target in (request.id_column, *request.drop):
         raise TableError(f"{request.target!r} is the target: it cannot be left out or name the rows")
-    if request.names is not None and (request.names in ANSWERS or request.names.startswith("p(")):
-        raise TableError(f"--id: predictions have a column {request.names!r} of their own: rename that of the table")
+    names = request.id_column
+    if names is not None and (names in ANSWERS or names.startswith("p(")):
+        raise TableError(f"--id: predictions have a column {names!r} of their own: rename that of the table")
     if request.task not in TASKS:
         raise TableError(f"unknown task {request.task!r}; choose regression, classification or auto")
     known, notes = frame[frame[request.target].notna()], []
@@ -210,7 +216,7 @@ def _split(y: np.ndarray, request: Request, task: str) -> tuple[np.ndarray, np.n
         raise TableError(f"holdout is the share of rows for the check, 0 to below 1, got {request.holdout}")
     rows, size = np.arange(len(y)), min(round(request.holdout * len(y)), MOST_HELD_OUT)
     classes = len(np.unique(y)) if task == "classification" else 1
-    if size < classes or len(y) < FEWEST_ROWS or len(y) - size < max(classes, LEAST_ROWS):
+    if size < classes or len(y) < LEAST_CHECKED_ROWS or len(y) - size < max(classes, LEAST_ROWS):
         return rows, rows[:0]
     from sklearn.model_selection import train_test_split
 
@@ -236,6 +242,11 @@ def _known_targets(estimator: FunctionalBNN, values: pd.Series) -> np.ndarray:
     return _numbered(estimator, texts)
 
 
+def _commonest(labels: np.ndarray) -> str:
+    classes, rows = np.unique(labels, return_counts=True)
+    return str(classes[rows.argmax()])
+
+
 def _labels(values: pd.Series) -> np.ndarray:
     """Classes as texts; 1 and 1.0 are the same one."""
     if pd.api.types.is_float_dtype(values) and (values == values.round()).all() and (values.abs() < 2**53).all():
@@ -252,4 +263,6 @@ def _plain(report: Report | None) -> dict[str, Any]:
     if report is None:
         return {"warnings": ["There are too few draws to tell whether the chains agree."]}
     kept = {name: getattr(report, name) for name in ("r_hat", "r_hat_median", "ess", "ess_median")}
+    # JSON has a word for neither.
+    kept = {} if np.isnan(list(kept.values())).any() else {name: min(value, LARGEST) for name, value in kept.items()}
     return {**kept, "warnings": list(report.warnings)}

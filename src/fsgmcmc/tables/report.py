@@ -125,8 +125,8 @@ def _fitted(model: TableModel, rows: int) -> list[tuple[str, str]]:
     ]
     if model.is_regression:
         facts.append(("Noise", f"{number(estimator.noise_)}, the scatter that no column explains"))
-    if model.names is not None:
-        facts.append(("Row names", f"{model.names}, not predicted from"))
+    if model.id_column is not None:
+        facts.append(("Row names", f"{model.id_column}, not predicted from"))
     return facts
 
 
@@ -144,6 +144,7 @@ def _first(texts: Sequence[str], most: int, rest: str) -> list[str]:
 
 def _sampling_mark(model: TableModel) -> Mark:
     question, found = "Did the sampling work?", model.diagnostics
+    who = "The chains agree" if len(model.estimator.energy_) > 1 else "The two halves of the chain agree"
     # Of the typical row, not of the worst: where chains disagree on this, all predictions depend on chance.
     disagree = "r_hat" in found and not found.get("r_hat_median", found["r_hat"]) <= R_HAT_LIMIT
     if disagree and model.estimator.method in recipe.SAMPLERS:
@@ -155,8 +156,8 @@ def _sampling_mark(model: TableModel) -> Mark:
     if "r_hat" not in found:
         return Mark(question, "unknown", "Too few draws to tell", "Keep at least four draws of each chain.")
     if found["warnings"]:
-        return Mark(question, "caution", "Not fully", "The chains agree on most rows. See what to do below.")
-    return Mark(question, "good", "Yes", "The chains agree, and there are enough independent draws.")
+        return Mark(question, "caution", "Not fully", f"{who} on most rows. See what to do below.")
+    return Mark(question, "good", "Yes", f"{who}, and there are enough independent draws.")
 
 
 def _sampling(model: TableModel) -> list[str]:
@@ -173,8 +174,9 @@ def _sampling(model: TableModel) -> list[str]:
         return [said, *todo]
     if "r_hat" not in found:
         return [f"{count(chains, 'chain')} of {count(draws, 'draw')} cannot be compared.", *todo]
+    alike = "Chains that start apart" if chains > 1 else "Both halves of a chain"
     said = (
-        f"Chains that start apart should end alike. At the worst row their disagreement, R-hat, is "
+        f"{alike} should end alike. At the worst row their disagreement, R-hat, is "
         f"{number(found['r_hat'])} (1 is none; up to {R_HAT_LIMIT} is fine), and the {chains * draws:,} draws are "
         f"worth {number(found['ess'])} independent ones ({ESS_LIMIT:.0f} are enough)."
     )

@@ -87,9 +87,8 @@ def facts_of(model: TableModel, held: Held) -> Facts:
         if own.any():
             name = f"{100 * low:.0f} to {100 * high:.0f} % sure" if low else f"below {100 * high:.0f} % sure"
             checks[name] = Check(float(top[own].mean()), int((~wrong[own]).sum()), int(own.sum()))
-    commonest = int(np.bincount(y).argmax())
-    losses = wrong.astype(float), (y != commonest).astype(float)
-    guess = f"the commonest class “{estimator.classes_[commonest]}”"
+    losses = wrong.astype(float), (estimator.classes_[y] != model.commonest).astype(float)
+    guess = f"the commonest class “{model.commonest}”"
     return Facts(held, held.scores, checks, wrong, top, *losses, guess)
 
 
