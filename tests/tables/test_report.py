@@ -176,7 +176,7 @@ def test_a_model_that_is_no_better_than_a_guess_is_told_so():
 
 def test_whatever_comes_from_outside_is_text(tmp_path):
     columns = Columns((Column(NASTY, "number"), Column("b", "number")))
-    changes = {"target": NASTY, "notes": (f"note {NASTY}",), "names": NASTY, "columns": columns}
+    changes = {"target": NASTY, "notes": (f"note {NASTY}",), "id_column": NASTY, "columns": columns}
     changes["diagnostics"] = {**FINE, "warnings": [f"unheard of {NASTY}"]}
     plain = page_of(
         model_of(classifier(["a", "b"]), notes=("n",), id_column="i"), classification(60, 2), tmp_path / "plain"
