@@ -5,7 +5,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fsgmcmc import MLP, Gaussian, GaussianProcess, function_space, measurement, parameter_space, rbf, sgld, variational
+from fsgmcmc import (
+    MLP,
+    Gaussian,
+    GaussianProcess,
+    function_space,
+    mala,
+    measurement,
+    parameter_space,
+    rbf,
+    sgld,
+    variational,
+)
 from fsgmcmc.bandits import (
     Buffer,
     Fitted,
@@ -122,6 +133,11 @@ def test_the_potential_counts_the_rows_that_are_there(functional):
     exact = 0.5 * ((2.0 - value) / 0.1) ** 2 + np.log(0.1) + 0.5 * np.log(2 * np.pi)
     values = target.network.apply(target.position(w).network, batch.x)
     np.testing.assert_allclose(seen.misfit(batch, values, ()), exact[0, 0], rtol=1e-4)
+
+
+def test_samplers_that_need_the_energy_are_refused():
+    with pytest.raises(TypeError, match="stochastic gradients"):
+        Sampled(posterior(False), mala(0.1))
 
 
 def test_full_batches_are_refused():

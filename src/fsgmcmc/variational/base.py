@@ -8,6 +8,7 @@ w is the posterior's whole vector: the likelihood's own parameters (a learned no
 and a standard deviation for them as well.
 """
 
+from functools import partial
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -17,6 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from fsgmcmc import _checks
+from fsgmcmc._ravel import Ravel
 from fsgmcmc.posterior import Batch, Position, Posterior
 from fsgmcmc.random import normal
 from fsgmcmc.variational.mean_field import MeanField
@@ -73,14 +75,22 @@ def single_functional(posterior: Posterior) -> Any:
 
 
 def draw_positions(key: PRNGKeyArray, posterior: Posterior, q: MeanField, count: int) -> Position:
-    """Draws of q as parameters, leaves (count, …), which gradients pass through.
+    """Draws of q as parameters, leaves (count, …), which gradients pass through."""
+    noise = posterior.position(normal(key, count * q.mean.size).reshape(count, -1))
+    mean, std = (_cut(posterior.ravel, vector) for vector in (q.mean, q.std))
+    return jax.tree.map(lambda mean, std, noise: mean + std * noise, mean, std, noise)
 
-    Only the noise is cut into leaves draw by draw: the gradient of cutting is padding, which for many draws takes as
-    long as the network.
-    """
-    noise = normal(key, count * q.mean.size).reshape(count, -1)
-    mean, std, noises = (posterior.position(vector) for vector in (q.mean, q.std, noise))
-    return jax.tree.map(lambda mean, std, noise: mean + std * noise, mean, std, noises)
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _cut(ravel: Ravel, vector: Float[Array, " k"]) -> Position:
+    """The vector in leaves. JAX would add up one padded vector for each of them in the gradient."""
+    return ravel.unravel(vector)
+
+
+_cut.defvjp(
+    lambda ravel, vector: (ravel.unravel(vector), None),
+    lambda ravel, _, cotangents: (ravel.ravel(cotangents),),
+)
 
 
 def expected_misfit(
