@@ -43,7 +43,7 @@ def test_an_image_and_its_double_are_one_to_a_normalised_network():
     np.testing.assert_allclose(once, twice, rtol=1e-2, atol=1e-2)
 
 
-@pytest.mark.parametrize("network", [ResNet(8, width=4), LeNet(12)], ids=str)
+@pytest.mark.parametrize("network", [pytest.param(ResNet(8, width=4), marks=pytest.mark.slow), LeNet(12)], ids=str)
 def test_starts_have_the_variance_they_say(network):
     params = network.init(jax.random.key(0), 3, 10)
     for leaf, variance in zip(jax.tree.leaves(params), jax.tree.leaves(network.variance(params)), strict=True):

@@ -46,8 +46,9 @@ def posterior():
 
 
 def run_in_new_process(code: str, *, devices: int = 1) -> str:
-    """Standard output of a fresh interpreter that can import this module as `t`."""
+    """Standard output of a fresh interpreter that can import this module as `t`; as with `quick_compilation`."""
     environment = os.environ | {
+        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
         "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
         "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path]),
     }
@@ -57,6 +58,7 @@ def run_in_new_process(code: str, *, devices: int = 1) -> str:
     return done.stdout
 
 
+@pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("chains", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_half_a_run_a_new_process_and_the_other_half_are_the_whole_run(chains, tmp_path):
     whole = sample(7, posterior(), fsghmc(), draws=20, chains=chains, **SHORT)

@@ -11,6 +11,8 @@ from typer.testing import CliRunner
 from fsgmcmc.cli import app
 from fsgmcmc.experiments import bandit, bandit_sweep
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 TINY = replace(
     bandit.PRESETS["quick"],
     rounds=60,

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fsgmcmc import __version__, metrics, variational
-from fsgmcmc.experiments.images_problem import CLASSES, Problem, Settings, posterior, prepare
+from fsgmcmc.data.images import CLASSES
+from fsgmcmc.experiments.images_problem import Problem, Settings, posterior, prepare
 from fsgmcmc.predictions import CategoricalPrediction
 from fsgmcmc.recipe import SAMPLERS, Kind
 from fsgmcmc.samplers import cyclical, step_decay

@@ -15,6 +15,7 @@ import numpy as np
 
 from fsgmcmc.convolutional import ResNet
 from fsgmcmc.data import PixelScale, load_images
+from fsgmcmc.data.images import CLASSES
 from fsgmcmc.likelihoods import Categorical
 from fsgmcmc.measurement import subset
 from fsgmcmc.networks import BFloat16
@@ -26,7 +27,6 @@ from fsgmcmc.warm_up import WarmUp
 FOREIGN = {"mnist": "fashion", "fashion": "mnist", "cifar10": "svhn"}
 """Each set, and the one whose test images are foreign to it."""
 
-CLASSES = 10
 NUGGET = 1e-3
 # Of the choice of test images: the first ones of MNIST are harder than the others.
 TEST_SEED = 0

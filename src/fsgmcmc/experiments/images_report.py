@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fsgmcmc.data.images import CLASSES
 from fsgmcmc.experiments import published
 from fsgmcmc.experiments.images import ENTROPY_BINS, SCORES
-from fsgmcmc.experiments.images_problem import CLASSES, FOREIGN
+from fsgmcmc.experiments.images_problem import FOREIGN
 from fsgmcmc.experiments.tables import (
     METHODS,
     PAIRS,
