@@ -1,13 +1,14 @@
 """Environments: contexts, actions, rewards and the oracle's reward, as pure functions of a key.
 
-    context, rewards, oracle = environment.draw(key)
+    context, rewards, oracle, expected = environment.draw(key)
 
-`rewards` has the reward of every action in this round, of which the player will see one. `oracle` is what somebody who
-knows the environment, but not the luck of the round, would get. Regret is oracle − reward received.
+`rewards` has the reward of every action in this round, of which the player will see one, `expected` what it is on
+average. `oracle` is what somebody who knows the environment, but not the luck of the round, would get. Regret is
+oracle − reward received; expected regret is max expected − expected of the action taken, which has no luck in it.
 """
 
 from pathlib import Path
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -17,8 +18,9 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from fsgmcmc.data.mushroom import Mushrooms, load_mushrooms
 
-REJECT, EAT = 0, 1
 EDIBLE_REWARD, POISON_REWARD = 5.0, -35.0
+# Where eating poison neither gains nor loses on average.
+FAIR = EDIBLE_REWARD / (EDIBLE_REWARD - POISON_REWARD)
 
 
 class Round(NamedTuple):
@@ -27,7 +29,7 @@ class Round(NamedTuple):
     context: Float[Array, " features"]
     rewards: Float[Array, " actions"]
     oracle: Float[Array, ""]
-    best: Float[Array, " actions"]  # one for actions with the largest expected reward, zero for others
+    expected: Float[Array, " actions"]
 
 
 @runtime_checkable
@@ -56,13 +58,14 @@ class Mushroom(eqx.Module):
     contexts: Float[Array, "mushrooms features"]
     poisonous: Float[Array, " mushrooms"]
     p: Float[Array, ""]
-    actions: int = eqx.field(static=True, default=2)
+
+    actions: ClassVar[int] = 2  # to leave it, and to eat it
 
     @classmethod
     def of(cls, mushrooms: Mushrooms, p: float) -> "Mushroom":
         """The game with these mushrooms."""
-        if not EDIBLE_REWARD / (EDIBLE_REWARD - POISON_REWARD) < p <= 1:
-            raise ValueError(f"p must lie between 0.125, above which eating poison loses on average, and 1, got {p}")
+        if not FAIR < p <= 1:
+            raise ValueError(f"p must lie between {FAIR:g}, above which eating poison loses on average, and 1, got {p}")
         return cls(jnp.asarray(mushrooms.x), jnp.asarray(mushrooms.poisonous, jnp.float32), jnp.float32(p))
 
     @classmethod
@@ -83,8 +86,9 @@ class Mushroom(eqx.Module):
         hurt = poisonous * jax.random.bernoulli(luck_key, self.p)
         eaten = jnp.where(hurt > 0, POISON_REWARD, EDIBLE_REWARD)
         oracle = jnp.where(poisonous > 0, 0.0, EDIBLE_REWARD)
-        best = jnp.stack([poisonous, 1 - poisonous])
-        return Round(self.contexts[which], jnp.stack([jnp.zeros(()), eaten]), oracle, best)
+        on_average = jnp.where(poisonous > 0, self.p * POISON_REWARD + (1 - self.p) * EDIBLE_REWARD, EDIBLE_REWARD)
+        left = jnp.zeros(())
+        return Round(self.contexts[which], jnp.stack([left, eaten]), oracle, jnp.stack([left, on_average]))
 
 
 class LinearGame(eqx.Module):
@@ -114,8 +118,7 @@ class LinearGame(eqx.Module):
         context = jax.random.normal(context_key, (self.features,))
         means = self.weights @ context
         rewards = means + self.noise * jax.random.normal(noise_key, (self.actions,))
-        best = jnp.argmax(means)
-        return Round(context, rewards, rewards[best], jax.nn.one_hot(best, self.actions))
+        return Round(context, rewards, rewards[jnp.argmax(means)], means)
 
 
 def with_action(context: Float[Array, " features"], actions: int) -> Float[Array, "actions inputs"]:

@@ -1,5 +1,6 @@
 """The game: act, observe, remember, learn, and again, in one compiled loop."""
 
+import warnings
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -21,16 +22,21 @@ ROUNDS_PER_CALL = 250
 
 
 class Game(NamedTuple):
-    """How games went: regret of each round, whether the best action was taken, and whether the player stayed finite."""
+    """How games went: regret of each round, with and without luck, and whether the player stayed finite."""
 
     regret: Float[np.ndarray, "games rounds"]
-    optimal: Bool[np.ndarray, "games rounds"]
+    expected_regret: Float[np.ndarray, "games rounds"]
     finite: Bool[np.ndarray, " games"]
 
     @property
     def cumulative(self) -> Float[np.ndarray, "games rounds"]:
         """The sum of regrets up to each round."""
         return np.cumsum(self.regret, axis=1, dtype=np.float64)
+
+    @property
+    def optimal(self) -> Bool[np.ndarray, "games rounds"]:
+        """Whether the action with the largest expected reward was taken."""
+        return self.expected_regret == 0
 
 
 def play(
@@ -67,18 +73,21 @@ def play(
     start = eqx.filter_jit(lambda keys, environment, agent: _start(keys, environment, agent, capacity))
     knowledge, buffers = start(keys, environment, agent)
     scale = jnp.float32(reward_scale)
-    regrets, optimals = [], []
+    parts: list[tuple[np.ndarray, ...]] = []
     with Progress(progress, rounds) as bar:
         for first in range(0, rounds, ROUNDS_PER_CALL):
             count = min(ROUNDS_PER_CALL, rounds - first)
             span = jnp.int32(first), jnp.int32(count)
-            (knowledge, buffers), regret, optimal = over_cores(
+            (knowledge, buffers), *regrets = over_cores(
                 _rounds, (keys, knowledge, buffers), environment, agent, span, scale
             )
-            regrets.append(np.asarray(regret)[:, :count])
-            optimals.append(np.asarray(optimal)[:, :count])
-            bar.show("playing", first + count, f"regret {sum(r.sum() for r in regrets) / games:,.0f}")
-    return Game(np.concatenate(regrets, axis=1), np.concatenate(optimals, axis=1), _finite(knowledge, games))
+            parts.append(tuple(np.asarray(regret)[:, :count] for regret in regrets))
+            bar.show("playing", first + count, f"regret {sum(part[0].sum() for part in parts) / games:,.0f}")
+    regret, expected = (np.concatenate(rounds, axis=1) for rounds in zip(*parts, strict=True))
+    finite = _finite(knowledge, games)
+    if not finite.all():
+        warnings.warn(f"{(~finite).sum()} of {games} players became non-finite: lower the step", stacklevel=2)
+    return Game(regret, expected, finite)
 
 
 def _finite(knowledge: Any, games: int) -> Bool[np.ndarray, " games"]:
@@ -107,13 +116,13 @@ def _rounds(
     agent: Agent,
     span: tuple[Any, Any],
     reward_scale: Any,
-) -> tuple[tuple[Any, Buffer], Float[Array, "games rounds"], Bool[Array, "games rounds"]]:
+) -> tuple[tuple[Any, Buffer], Float[Array, "games rounds"], Float[Array, "games rounds"]]:
     """The rounds of a span (first, count) of every game; the rest of the results is zero."""
     first, count = span
 
     def game(key: PRNGKeyArray, knowledge: Any, buffer: Buffer) -> tuple:
         def one(index: Any, carry: tuple) -> tuple:
-            (knowledge, buffer), regret, optimal = carry
+            (knowledge, buffer), regret, expected = carry
             draw_key, act_key, learn_key = jax.random.split(jax.random.fold_in(key, first + index), 3)
             offered = environment.draw(draw_key)
             choices = with_action(offered.context, environment.actions)
@@ -122,9 +131,10 @@ def _rounds(
             buffer = buffer.put(choices[action], reward / reward_scale)
             knowledge = agent.learn(learn_key, knowledge, buffer)
             regret = regret.at[index].set(offered.oracle - reward)
-            return (knowledge, buffer), regret, optimal.at[index].set(offered.best[action] > 0)
+            expected = expected.at[index].set(offered.expected.max() - offered.expected[action])
+            return (knowledge, buffer), regret, expected
 
-        nothing = jnp.zeros(ROUNDS_PER_CALL), jnp.zeros(ROUNDS_PER_CALL, bool)
+        nothing = jnp.zeros(ROUNDS_PER_CALL), jnp.zeros(ROUNDS_PER_CALL)
         return jax.lax.fori_loop(0, count, one, ((knowledge, buffer), *nothing))
 
     # Rounds of a network are heavy: on a CPU the games run one after the other, as chains do.

@@ -12,9 +12,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 from tinygp.kernels import ExpSquared
 
 from fsgmcmc import __version__, variational
@@ -32,6 +34,7 @@ from fsgmcmc.bandits import (
     play,
     random_rounds,
 )
+from fsgmcmc.data import load_mushrooms
 from fsgmcmc.likelihoods import Gaussian
 from fsgmcmc.measurement import minibatch, subset
 from fsgmcmc.networks import MLP
@@ -40,14 +43,16 @@ from fsgmcmc.priors.kernels import Expanded
 from fsgmcmc.recipe import SAMPLERS, Kind
 from fsgmcmc.samplers import step_decay
 from fsgmcmc.samplers.curvature import measure
+from fsgmcmc.samplers.schedules import Schedule
 from fsgmcmc.spaces import function_space, parameter_space
 
 PATTERNS = (0.4, 0.5, 0.6)
 """Probabilities that a poisonous mushroom hurts."""
 
-# The unit in which networks see rewards.
-REWARD_SCALE = 10.0
-NUGGET = 1e-3
+# Of what a game does with its settings: to be raised with every change of that.
+REVISION = 2
+# Remembered rounds of the smaller memory at which steps are measured.
+FEW_ROWS = 64
 CURVE_POINTS = 200
 LAST_ROUNDS = 1000
 
@@ -65,10 +70,14 @@ class Settings:
         points: Measurement points, drawn from the memory for each gradient; samplers take them from the minibatch.
         gp_rows: Rounds with random actions that the Gaussian process is fitted to.
         gp_iterations: Of that fit.
-        step_size: Of the samplers, for the mean potential U / N of a full memory; None has it measured.
+        step_size: Of the samplers, for the mean potential U / N of a full memory; None has it measured, for a memory
+            of 64 rounds and for a full one.
         decay: Factor of the step every thousand rounds.
         learning_rate: Adam's, of all methods that have one.
-        weight_scale: Standard deviation of the weights' prior.
+        weight_scaling: Of the weights' prior in parameter space, as in `GaussianWeights`.
+        reward_scale: The unit in which networks see rewards.
+        nugget: Of the Gaussian process.
+        epsilon: How often chance decides for epsilon-greedy.
         function_draws: Draws of the function in each gradient of `fbnn`.
         functions: Functions that the critic of `ifbnn` compares.
     """
@@ -85,14 +94,17 @@ class Settings:
     step_size: float | None = None
     decay: float = 1.0
     learning_rate: float = 1e-3
-    weight_scale: float = 1.0
+    weight_scaling: str = "fan_in"
+    reward_scale: float = 10.0
+    nugget: float = 1e-3
+    epsilon: float = 0.05
     function_draws: int = 20
     functions: int = 8
 
 
 PRESETS = {
     "tuned": Settings("tuned"),
-    "paper": Settings("paper", step_size=1e-2, decay=0.9),
+    "paper": Settings("paper", step_size=1e-2, decay=0.9, weight_scaling="unit"),
     "quick": Settings("quick", rounds=1000, steps=16, gp_rows=200, gp_iterations=30),
 }
 
@@ -117,9 +129,9 @@ def prepare(p: float, seed: int, settings: Settings, data: Path | None) -> Probl
     """The game and the posteriors of its rewards; the Gaussian process sees rounds that are not of the game."""
     environment = Mushroom.load(p, data)
     x, y = random_rounds(environment, jax.random.key(number("rounds", p, seed)), settings.capacity)
-    y = y / REWARD_SCALE
+    y = y / settings.reward_scale
     with warnings.catch_warnings(action="ignore", category=UserWarning):
-        prior = GaussianProcess(1.0 * ExpSquared(scale=5.0, distance=Expanded()), nugget=NUGGET)
+        prior = GaussianProcess(1.0 * ExpSquared(scale=5.0, distance=Expanded()), nugget=settings.nugget)
         fit = pretrain(prior, x, y, settings.gp_iterations, max_points=settings.gp_rows, seed=seed)
     network, likelihood = MLP(settings.hidden, "relu", initial="fan_in"), Gaussian(float(fit.noise))
     options: dict[str, Any] = {"likelihood": likelihood, "batch_size": settings.batch_size}
@@ -127,7 +139,7 @@ def prepare(p: float, seed: int, settings: Settings, data: Path | None) -> Probl
         function_space(network, x, y, prior=fit.prior, measurement=measurement, **options)
         for measurement in (minibatch(settings.points), subset(x, settings.points))
     )
-    weights = parameter_space(network, x, y, prior=GaussianWeights(settings.weight_scale), **options)
+    weights = parameter_space(network, x, y, prior=GaussianWeights(1.0, settings.weight_scaling), **options)
     nothing = Buffer.empty(settings.capacity, x.shape[1])
     memory = Buffer(jnp.asarray(x), jnp.asarray(y[:, None]), jnp.int32(len(x)))
     functional, measured, weights = (
@@ -142,24 +154,54 @@ Builder = Callable[[Problem, Settings], Agent]
 def _sampled(kind: Kind) -> Builder:
     def build(problem: Problem, settings: Settings) -> Agent:
         target = problem.functional if kind.functional else problem.weights
+        schedule: Schedule
         if settings.step_size is None:
-            step = _measured_step(kind, target.seeing(problem.memory))
+            schedule = _measured_steps(kind, target, problem.memory, settings.steps)
         else:
             # Langevin steps scale as 1 / U, Hamiltonian ones as its root.
             step = settings.step_size / settings.capacity ** (0.5 if kind.hamiltonian else 1.0)
-        schedule = step_decay(step, rate=settings.decay, every=1000 * settings.steps)
+            schedule = step_decay(step, rate=settings.decay, every=1000 * settings.steps)
         return Sampled(target, kind.build(schedule), settings.steps)
 
     return build
 
 
-def _measured_step(kind: Kind, target: BufferPosterior) -> float:
-    """What the sampler's own rule allows where the network starts, with a memory full of random rounds."""
+class Filling(Schedule):
+    """Steps for a memory that fills: the largest curvature grows as the rows do, λ = a + b N, and ε ∝ λ^(−1/power).
+
+    Attributes:
+        initial: The step of a full memory.
+        ratio: That of the first rounds over it.
+        power: 1 for Langevin dynamics, 2 for Hamiltonian ones.
+    """
+
+    ratio: Float[Array, ""]
+    power: int = eqx.field(static=True)
+    steps: int = eqx.field(static=True)
+    capacity: int = eqx.field(static=True)
+
+    def __init__(self, full: float, few: float, power: int, steps: int, capacity: int) -> None:
+        super().__init__(full)
+        self.ratio, self.power, self.steps, self.capacity = jnp.float32(few / full), power, steps, capacity
+
+    def factor(self, step: Any) -> Any:
+        """The step over that of a full memory."""
+        rows = step // self.steps + 1
+        filled = jnp.clip((rows - FEW_ROWS) / max(self.capacity - FEW_ROWS, 1), 0.0, 1.0)
+        return ((1 - filled) * self.ratio**-self.power + filled) ** (-1 / self.power)
+
+
+def _measured_steps(kind: Kind, target: BufferPosterior, memory: Buffer, steps: int) -> Filling:
+    """What the sampler's own rule allows where the network starts, with memories of random rounds."""
     sampler = kind.build(None)
     start_key, key = jax.random.split(jax.random.key(0))
     w = target.init(start_key)
-    curvature = jax.jit(lambda target, w: measure(key, target, w))(target, w)
-    return float(sampler.stable_step(curvature, w.size))
+    curvature = jax.jit(lambda target, w: measure(key, target, w))
+    few, full = (
+        float(sampler.stable_step(curvature(target.seeing(memory._replace(seen=jnp.int32(rows))), w), w.size))
+        for rows in (FEW_ROWS, len(memory.x))
+    )
+    return Filling(full, few, 2 if kind.hamiltonian else 1, steps, len(memory.x))
 
 
 def _fitted(method: Callable[[Settings], variational.Method], functional: bool) -> Builder:
@@ -179,7 +221,7 @@ METHODS: dict[str, Builder] = {
         problem.weights, 0.0, s.learning_rate, s.steps, noise=float(problem.fit.noise)
     ),
     "greedy": lambda problem, s: Greedy(problem.weights, 0.0, s.learning_rate, s.steps),
-    "epsilon-greedy": lambda problem, s: Greedy(problem.weights, 0.05, s.learning_rate, s.steps),
+    "epsilon-greedy": lambda problem, s: Greedy(problem.weights, s.epsilon, s.learning_rate, s.steps),
     "uniform": lambda problem, s: Uniform(),
 }
 
@@ -190,12 +232,12 @@ def run(p: float, seed: int, method: str, settings: Settings, data: Path | None 
     agent = METHODS[method](problem, settings)
     began = time.monotonic()
     game = play(
-        number(method, p, seed),
+        number("game", p, seed),  # the same mushrooms and the same luck for all methods
         problem.environment,
         agent,
         settings.rounds,
         capacity=settings.capacity,
-        reward_scale=REWARD_SCALE,
+        reward_scale=settings.reward_scale,
         progress=False,
     )
     curve = game.cumulative[0]
@@ -205,8 +247,9 @@ def run(p: float, seed: int, method: str, settings: Settings, data: Path | None 
         "p": p,
         "seed": seed,
         "preset": settings.preset,
-        "settings": fingerprint(settings),
+        "settings": fingerprint(settings, data),
         "final_regret": float(curve[-1]),
+        "final_expected_regret": float(game.expected_regret[0].sum(dtype=np.float64)),
         "regret_curve": curve[thinned].tolist(),
         "curve_rounds": (thinned + 1).tolist(),
         "fraction_optimal_last_1000": float(game.optimal[0, -LAST_ROUNDS:].mean()),
@@ -220,6 +263,9 @@ def number(what: str, p: float, seed: int) -> int:
     return int.from_bytes(hashlib.sha256(f"{what}/{p}/{seed}".encode()).digest()[:4])
 
 
-def fingerprint(settings: Settings) -> str:
-    """What tells records of other settings, or of another version, apart."""
-    return hashlib.sha256(repr((__version__, sorted(asdict(settings).items()))).encode()).hexdigest()[:12]
+def fingerprint(settings: Settings, data: Path | None) -> str:
+    """What tells records of other settings, other mushrooms or another version apart."""
+    mushrooms = load_mushrooms(data)
+    mark = hashlib.sha256(repr((__version__, REVISION, sorted(asdict(settings).items()))).encode())
+    mark.update(mushrooms.x.tobytes() + mushrooms.poisonous.tobytes())
+    return mark.hexdigest()[:12]

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from fsgmcmc import _storage
-from fsgmcmc.data import load_mushrooms
 from fsgmcmc.experiments import bandit, names, sweep
 from fsgmcmc.experiments.tables import METHODS, compare, mean_and_sd, name_of, ordered, plus_minus, table, write_csv
 
@@ -49,8 +48,7 @@ def plan(preset: str, patterns: str, seeds: int, methods: str, data: Path | None
         raise ValueError(f"patterns are probabilities above 0.125 and up to 1, not {patterns!r}")
     # Absolute, since workers may start elsewhere.
     data = None if data is None else data.resolve()
-    load_mushrooms(data)
-    mark = bandit.fingerprint(settings)
+    mark = bandit.fingerprint(settings, data)
     groups = tuple(
         tuple(sweep.Run(f"{p}-{seed}-{method}-{mark}", (p, seed, method, settings, data)) for method in chosen)
         for seed in range(seeds)

@@ -14,6 +14,7 @@ Points are the rows of (n, d) arrays. A vector ℓ, one lengthscale a feature, i
 
 import ast
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -70,7 +71,8 @@ class Expanded(Euclidean):
 
     def squared_distance(self, X1: Float[Array, " d"], X2: Float[Array, " d"]) -> Float[Array, ""]:
         """‖x − x'‖²."""
-        return jnp.maximum(jnp.dot(X1, X1) + jnp.dot(X2, X2) - 2 * jnp.dot(X1, X2), 0.0)
+        dot = partial(jnp.dot, precision="highest")  # accelerators would round to half as many digits
+        return jnp.maximum(dot(X1, X1) + dot(X2, X2) - 2 * dot(X1, X2), 0.0)
 
     def distance(self, X1: Float[Array, " d"], X2: Float[Array, " d"]) -> Float[Array, ""]:
         """‖x − x'‖."""

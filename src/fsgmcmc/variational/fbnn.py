@@ -73,7 +73,8 @@ class FBNN(Method):
         prior = single_functional(posterior)
         drawn, factor = prior.draw(point_key)
         points = drawn if posterior.shares_points else jnp.concatenate([batch.x, drawn])
-        weight = posterior.total / len(batch.x) if self.weighting == "published" else 1.0
+        # A memory that is not full yet has fewer rows than the batch.
+        weight = jnp.maximum(posterior.total / len(batch.x), 1.0) if self.weighting == "published" else 1.0
 
         def prior_score(values: Float[Array, "m c"]) -> Float[Array, "m c"]:
             if posterior.shares_points:
