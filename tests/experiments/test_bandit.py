@@ -4,10 +4,12 @@ import json
 import math
 from dataclasses import replace
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from fsgmcmc.bandits import Game
 from fsgmcmc.cli import app
 from fsgmcmc.experiments import bandit, bandit_sweep
 
@@ -61,19 +63,66 @@ def test_every_method_plays_and_plays_the_same_again(method, root):
 def record(method, p, seed, regret, **changes):
     curve = {"regret_curve": [0.0, regret], "curve_rounds": [1, 100], "final_regret": regret}
     made = {"method": method, "p": p, "seed": seed, "preset": "paper", "fraction_optimal_last_1000": 0.9}
+    made["final_expected_regret"] = 2 * regret
     return made | curve | {"seconds": 1.0, "diverged": False} | changes
 
 
 def test_the_lowest_regret_is_bold_and_pairs_are_compared_seed_by_seed(tmp_path):
-    records = [record("fsgld", 0.5, seed, 100.0 + 50 * seed) for seed in range(3)]
-    records += [record("sgld", 0.5, seed, 200.0 + 51 * seed) for seed in range(3)]
+    records = [record("fsgld", 0.5, seed, 48_715.0 + 50 * seed) for seed in range(3)]
+    records += [record("sgld", 0.5, seed, 48_815.0 + 51 * seed) for seed in range(3)]
     records.append(record("bbb", 0.5, 0, math.nan, diverged=True))
     document = bandit_sweep.markdown(records, "A note.")
-    assert "| fSGLD | **150 ± 29** |" in document
-    assert "| 0.5 | fSGLD − SGLD | −101 ± 1 | 0.000 |" in document
-    assert "left out of the regrets: 1." in document
+    assert "| fSGLD | **48,765 ± 29** | 0.900 | 1 | 3 | 0 |" in document
+    assert "| fSGLD | **97,530 ± 58** |" in document
+    assert "| BBB |  |  |  | 1 | 1 |" in document
+    assert "| 0.5 | fSGLD − SGLD | −101 ± 1 | 3.3e-05 | −202 ± 1 |" in document
+    assert "Not finite in the end: 1," in document
     bandit_sweep.figure(records, tmp_path / "bandit.png")
     assert (tmp_path / "bandit.png").stat().st_size > 10_000
+
+
+def test_a_sweep_goes_on_with_what_is_missing_or_damaged(root, tmp_path, monkeypatch):
+    monkeypatch.setitem(bandit.PRESETS, "quick", TINY)
+    out = tmp_path / "out"
+    given = ["reproduce", "bandit", "--preset", "quick", "--methods", "uniform", "--patterns", "0.5,0.50,0.6"]
+    given += ["--seeds", "2", "--data", str(root), "--out", str(out), "--jobs", "1"]
+
+    def games():
+        result = CliRunner().invoke(app, given)
+        assert result.exit_code == 0, result.output
+        return json.loads((out / "bandit.json").read_text())["records"]
+
+    first = games()
+    assert [(game["p"], game["seed"]) for game in first] == [(0.5, 0), (0.5, 1), (0.6, 0), (0.6, 1)]
+    assert len({game["final_regret"] for game in first}) == 4, "another seed or pattern is another game"
+    paths = sorted((out / "runs").glob("*.json"))
+    times = {path: path.stat().st_mtime_ns for path in paths}
+    paths[0].unlink()
+    paths[1].write_text(json.dumps({"settings": first[0]["settings"]}))
+    again = games()
+    assert [{**game, "seconds": 0} for game in again] == [{**game, "seconds": 0} for game in first]
+    assert [path.stat().st_mtime_ns == times[path] for path in paths] == [False, False, True, True]
+
+
+def test_all_methods_of_a_seed_play_the_same_game(root, monkeypatch):
+    keys = []
+
+    def play(key, environment, agent, rounds, **options):
+        keys.append(key)
+        return Game(np.zeros((1, rounds)), np.zeros((1, rounds)), np.ones(1, bool))
+
+    monkeypatch.setattr(bandit, "play", play)
+    for method, seed in (("uniform", 0), ("greedy", 0), ("uniform", 1)):
+        bandit.run(0.5, seed, method, TINY, root)
+    assert keys[0] == keys[1] != keys[2]
+
+
+def test_measured_steps_follow_the_memory():
+    schedule = bandit.Filling(full=1.0, few=9.0, power=1, steps=10, capacity=4096)
+    steps = [float(schedule(jnp.int32(10 * (rows - 1)))) for rows in (1, 64, 4096, 9000)]
+    np.testing.assert_allclose(steps, [9.0, 9.0, 1.0, 1.0], rtol=1e-6)
+    middle = float(schedule(jnp.int32(10 * ((4096 + 64) // 2 - 1))))
+    assert middle == pytest.approx(1 / (0.5 / 9 + 0.5))
 
 
 @pytest.mark.parametrize(
@@ -97,3 +146,4 @@ def test_the_presets_keep_the_papers_settings():
     paper = bandit.PRESETS["paper"]
     assert (paper.rounds, paper.steps, paper.batch_size, paper.capacity) == (10_000, 64, 64, 4096)
     assert (paper.hidden, paper.gp_rows, paper.step_size, paper.decay) == ((100, 100), 1000, 1e-2, 0.9)
+    assert paper.points == 40

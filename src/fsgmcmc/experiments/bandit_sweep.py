@@ -1,5 +1,6 @@
 """The bandit experiment as a sweep: which games, and what is written in the end."""
 
+import itertools
 import json
 import math
 from dataclasses import dataclass
@@ -9,17 +10,21 @@ from typing import Any
 import numpy as np
 
 from fsgmcmc import _storage
+from fsgmcmc.bandits.environments import FAIR
 from fsgmcmc.experiments import bandit, names, sweep
-from fsgmcmc.experiments.tables import METHODS, compare, mean_and_sd, name_of, ordered, plus_minus, table, write_csv
+from fsgmcmc.experiments.tables import METHODS, compare, mean_and_sd, name_of, number, ordered, table, write_csv
 
-COLUMNS = ("method", "p", "seed", "preset", "final_regret", "fraction_optimal_last_1000", "seconds", "diverged")
+COLUMNS = (
+    *("method", "p", "seed", "preset", "final_regret", "final_expected_regret", "fraction_optimal_last_1000"),
+    *("seconds", "diverged"),
+)
 INTRODUCTION = (
     "Cumulative regret against the oracle, which eats edible mushrooms (+5) and leaves the others (0): mean ± standard "
     "error over seeds. A poisonous mushroom that is eaten costs 35 with probability p and is worth 5 otherwise. "
-    "**Bold** is the lowest mean of a column.",
+    "**Bold** is the lowest mean of a column. All methods of a seed meet the same mushrooms with the same luck.",
     "The Gaussian process of the functional methods was fitted to rounds with random actions before the game, 1000 of "
-    "them in the paper. The others know nothing of these rounds but the noise that the fit found: a head start that a "
-    "fair reader should keep in mind.",
+    "them in the paper. The others know nothing of these rounds but the noise that the fit found (with the preset "
+    "`tuned` all samplers' steps are measured on such rounds): a head start that a fair reader should keep in mind.",
 )
 
 Record = dict[str, Any]
@@ -41,11 +46,11 @@ def plan(preset: str, patterns: str, seeds: int, methods: str, data: Path | None
     settings = bandit.PRESETS[preset]
     chosen = names.chosen(methods, bandit.METHODS, "method")
     try:
-        probabilities = [float(text) for text in names.listed(patterns)]
+        probabilities = list(dict.fromkeys(float(text) for text in names.listed(patterns)))
     except ValueError:
         raise ValueError(f"patterns are probabilities joined by commas, not {patterns!r}") from None
-    if not probabilities or not all(0.125 < p <= 1 for p in probabilities):
-        raise ValueError(f"patterns are probabilities above 0.125 and up to 1, not {patterns!r}")
+    if not probabilities or not all(FAIR < p <= 1 for p in probabilities):
+        raise ValueError(f"patterns are probabilities above {FAIR:g} and up to 1, not {patterns!r}")
     # Absolute, since workers may start elsewhere.
     data = None if data is None else data.resolve()
     mark = bandit.fingerprint(settings, data)
@@ -64,7 +69,7 @@ def execute(plan: Plan, out: Path, jobs: int) -> list[Record]:
         bandit.run,
         out / "runs",
         jobs,
-        wanted=lambda record: record.get("settings") == plan.mark,
+        wanted=lambda record: record.get("settings") == plan.mark and record.keys() >= set(COLUMNS),
         title=lambda record: f"p = {record['p']}, seed {record['seed']}, {record['method']}",
     )
 
@@ -78,41 +83,64 @@ def write(records: list[Record], out: Path, note: str) -> None:
 
 
 def markdown(records: list[Record], note: str = "") -> str:
-    """The table of final regrets, and the paired comparison of the functional with the parameter prior."""
+    """Tables of final regrets, with and without luck, and the paired comparison of functional with parameter priors."""
     patterns, methods = sorted({record["p"] for record in records}), _methods(records)
-    means = {(m, p): mean_and_sd(_regrets(records, m, p))[0] for m in methods for p in patterns}
-    best = {p: min(methods, key=lambda m: math.inf if math.isnan(means[m, p]) else means[m, p]) for p in patterns}
+    lost = sum(record["diverged"] for record in records)
+    facts = f"Games: {len(records)}, {len({record['seed'] for record in records})} seeds. Not finite in the end: {lost}"
+    facts += ", left out of all but the column that counts them." if lost else "."
+    blocks = ["# Mushroom bandit", *([note] if note else []), *INTRODUCTION, facts]
+    blocks += ["## Final regret", _regret_table(records, methods, patterns, "final_regret")]
+    blocks += ["## Final expected regret: what the actions lose on average, whatever the luck was"]
+    blocks += [_regret_table(records, methods, patterns, "final_expected_regret")]
+    return "\n\n".join([*blocks, *_pairs(records, patterns)]) + "\n"
+
+
+def _regret_table(records: list[Record], methods: list[str], patterns: list[float], score: str) -> str:
+    """A row for each method, a column for each pattern."""
+    means = {(m, p): mean_and_sd(_finals(records, m, p, score))[0] for m in methods for p in patterns}
+    lowest = {p: min((means[m, p] for m in methods if not math.isnan(means[m, p])), default=None) for p in patterns}
     rows = []
     for method in methods:
         row = [name_of(method)]
         for p in patterns:
-            regrets = _regrets(records, method, p)
-            mean, spread = mean_and_sd(regrets)
-            text = plus_minus(mean, spread / math.sqrt(max(len(regrets), 1)), 0)
-            row.append(f"**{text}**" if method == best[p] else text)
+            finals = _finals(records, method, p, score)
+            mean, spread = mean_and_sd(finals)
+            text = whole(mean, spread / math.sqrt(max(len(finals), 1)))
+            row.append(f"**{text}**" if mean == lowest[p] else text)
         own = [record for record in records if record["method"] == method]
-        row.append(f"{np.mean([record['fraction_optimal_last_1000'] for record in own]):.3f}")
-        row.append(f"{np.mean([record['seconds'] for record in own]):.0f}")
-        rows.append(row)
-    head = ["", *(f"p = {p:g}" for p in patterns), "best action, last 1000", "seconds"]
-    seeds, lost = len({record["seed"] for record in records}), sum(record["diverged"] for record in records)
-    facts = f"Games: {len(records)}, {seeds} seeds. Not finite in the end, and left out of the regrets: {lost}."
-    blocks = ["# Mushroom bandit", *([note] if note else []), *INTRODUCTION, facts, table(head, rows)]
-    return "\n\n".join([*blocks, *_pairs(records, patterns)]) + "\n"
+        ended = [record for record in own if not record["diverged"]]
+        for name, digits in (("fraction_optimal_last_1000", 3), ("seconds", 0)):
+            row.append(number(float(np.mean([record[name] for record in ended])), digits) if ended else "")
+        rows.append([*row, str(len(own)), str(len(own) - len(ended))])
+    head = ["", *(f"p = {p:g}" for p in patterns), "share of best actions, last 1000 rounds", "seconds a game"]
+    return table([*head, "games", "not finite"], rows)
+
+
+def whole(value: float, spread: float) -> str:
+    """Without decimals; regrets are sums of thousands."""
+    if math.isnan(value):
+        return ""
+    text = f"{value:,.0f}" + ("" if math.isnan(spread) else f" ± {spread:,.0f}")
+    return text.replace("-", "−")
 
 
 def _pairs(records: list[Record], patterns: list[float]) -> list[str]:
     rows = []
     for p in patterns:
         for functional, other in (("fsgld", "sgld"), ("fsgld", "bbb"), ("fsghmc", "sghmc")):
-            test = compare(_regrets(records, functional, p), _regrets(records, other, p))
-            if test.splits > 1:
-                difference = plus_minus(test.difference, test.error, 0)
-                rows.append([f"{p:g}", f"{name_of(functional)} − {name_of(other)}", difference, f"{test.p:.3f}"])
+            tests = [
+                compare(*(_finals(records, method, p, score) for method in (functional, other)))
+                for score in ("final_regret", "final_expected_regret")
+            ]
+            if tests[0].splits > 1:
+                cells = [cell for test in tests for cell in (whole(test.difference, test.error), f"{test.p:.2g}")]
+                rows.append([f"{p:g}", f"{name_of(functional)} − {name_of(other)}", *cells])
     legend = (
-        "Mean paired difference of final regrets over seeds ± its standard error; negative is in favour of the first."
+        "Mean paired difference of final regrets over seeds ± its standard error; negative is in favour of the first. "
+        f"Of {2 * len(rows)} significances at 0.05, {0.1 * len(rows):.1f} are expected by chance alone."
     )
-    return ["## Pairs", legend, table(["p", "pair", "difference", "p-value"], rows)] if rows else []
+    head = ["p", "pair", "regret", "significance", "expected regret", "significance"]
+    return ["## Pairs", legend, table(head, rows)] if rows else []
 
 
 def figure(records: list[Record], path: Path) -> None:
@@ -122,7 +150,7 @@ def figure(records: list[Record], path: Path) -> None:
     patterns, methods = sorted({record["p"] for record in records}), _methods(records)
     fig = Figure(figsize=(3.6 * len(patterns) + 1.6, 3.6), layout="constrained")
     panels = fig.subplots(1, len(patterns), squeeze=False, sharey=True)[0]
-    spare = iter(("#da8bc3", "#64b5cd", "#ccb974", "#937860"))
+    spare = itertools.cycle(("#da8bc3", "#64b5cd", "#ccb974", "#937860"))
     colours = {method: METHODS[method][1] if method in METHODS else next(spare) for method in methods}
     for panel, p in zip(panels, patterns, strict=True):
         for method in methods:
@@ -138,14 +166,15 @@ def figure(records: list[Record], path: Path) -> None:
         panel.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("cumulative regret", fontsize=9)
     panels[0].set_yscale("symlog", linthresh=100)
-    fig.legend(*panels[0].get_legend_handles_labels(), loc="outside right center", frameon=False, fontsize=9)
+    lines = {line.get_label(): line for panel in panels for line in panel.get_lines()}
+    fig.legend(lines.values(), lines.keys(), loc="outside right center", frameon=False, fontsize=9)
     fig.savefig(path, dpi=150)
 
 
-def _regrets(records: list[Record], method: str, p: float) -> dict[int, float]:
-    """Final regrets by seed."""
+def _finals(records: list[Record], method: str, p: float, score: str) -> dict[int, float]:
+    """A score at the end of games, by seed."""
     return {
-        record["seed"]: record["final_regret"]
+        record["seed"]: record[score]
         for record in records
         if record["method"] == method and record["p"] == p and not record["diverged"]
     }
