@@ -178,9 +178,9 @@ def box(low: Any, high: Any, size: int) -> Box:
 def minibatch(size: int) -> Minibatch:
     """`size` rows of each step's minibatch: a functional prior for little more than the price of its kernel.
 
-    The network is evaluated at these rows for the likelihood anyway. A minibatch is drawn evenly from the data, so that
-    the gradient has the mean it has with `subset(x, size)`; its two terms are no longer independent. For samplers, with
-    a `batch_size` of at least `size`.
+    The network is evaluated at these rows for the likelihood anyway. Where rows are in random order the gradient has
+    the mean it has with `subset(x, size)`, though its two terms are no longer independent. With `augment` the points
+    are the altered inputs. For samplers, with a `batch_size` of at least `size`.
 
     Example:
         >>> minibatch(40).size

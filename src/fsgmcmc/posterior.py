@@ -23,7 +23,7 @@ from fsgmcmc._ravel import Ravel
 from fsgmcmc.likelihoods import Likelihood, Weighted
 from fsgmcmc.measurement import draw_rows
 from fsgmcmc.networks import Network, has_forward_mode
-from fsgmcmc.priors.functional import BoundPrior, FixedPrior, MinibatchPrior
+from fsgmcmc.priors.functional import BoundPrior, FixedPrior
 from fsgmcmc.streaming import HostRows
 
 SETTLING_ROWS = 10_000
@@ -194,15 +194,16 @@ class Posterior(eqx.Module):
         """U as two stages: parameters to function values, and function values to energy."""
         batch_key, *prior_keys = jax.random.split(key, 1 + len(self.functional))
         batch = self.batch(batch_key)
-        drawn = [_measured(*own, batch) for own in zip(self.functional, prior_keys, strict=True)]
+        drawn = [prior.measure(own_key, batch.x) for prior, own_key in zip(self.functional, prior_keys, strict=True)]
+        shared = [prior.shared_rows(len(batch.x)) for prior in self.functional]
         on_network = [prior.function is None for prior in self.functional]
 
         def outputs(params: Any) -> tuple[Array, list[Array]]:
             seen = len(batch.x) if self.shares_points else 0
             extra = [
                 points[seen:]
-                for prior, (points, _), on in zip(self.functional, drawn, on_network, strict=True)
-                if on and not isinstance(prior, MinibatchPrior)
+                for (points, _), rows, on in zip(drawn, shared, on_network, strict=True)
+                if on and rows is None
             ]
             values = self._values(params, jnp.concatenate([batch.x, *extra]))
             other = [
@@ -216,13 +217,13 @@ class Posterior(eqx.Module):
             (values, other), own = stage
             batch_values, rest, other = values[: len(batch.x)], values[len(batch.x) :], list(other)
             energy = self.misfit(batch, batch_values, own)
-            for prior, (points, factor), on in zip(self.functional, drawn, on_network, strict=True):
+            for prior, (points, factor), rows, on in zip(self.functional, drawn, shared, on_network, strict=True):
                 if not on:
                     measured = other.pop(0)
                 elif self.shares_points:
                     measured = values
-                elif isinstance(prior, MinibatchPrior):
-                    measured = batch_values[prior.rows(len(batch.x))]
+                elif rows is not None:
+                    measured = batch_values[rows]
                 else:
                     measured, rest = rest[: len(points)], rest[len(points) :]
                 energy += prior.energy(factor, measured)
@@ -247,14 +248,6 @@ class Posterior(eqx.Module):
         if self.augment is None:
             return batch
         return batch._replace(x=self.augment(jax.random.fold_in(key, 1), batch.x))
-
-
-def _measured(prior: BoundPrior, key: PRNGKeyArray, batch: Batch) -> tuple[Float[Array, "m *features"], Array]:
-    """Measurement points of a step, and the factor there."""
-    if isinstance(prior, MinibatchPrior):
-        points = batch.x[prior.rows(len(batch.x))]
-        return points, prior.factor(points)
-    return prior.draw(key)
 
 
 def _transposed_twice(function: Callable, primals: tuple, tangents: tuple) -> tuple[Any, Any]:

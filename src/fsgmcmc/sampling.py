@@ -106,7 +106,7 @@ def sample(
         >>> samples.predict(x).mean.shape
         (20, 1)
     """
-    _check_match(target, sampler)
+    check_match(target, sampler)
     draws, thinning, chains = (
         _checks.count(value, name) for value, name in ((draws, "draws"), (thinning, "thinning"), (chains, "chains"))
     )
@@ -293,7 +293,7 @@ def _starts(key: PRNGKeyArray, target: Target, init: Any, chains: int) -> Float[
     return jnp.broadcast_to(positions, (chains, size))
 
 
-def _check_match(target: Any, sampler: Sampler) -> None:
+def check_match(target: Any, sampler: Sampler) -> None:
     """Refuse samplers that cannot sample this target, before anything is compiled."""
     if not isinstance(sampler, Sampler):
         raise TypeError(f"sampler must be one of fsgmcmc's, such as fsgld(), not {type(sampler).__name__}")

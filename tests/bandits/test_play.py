@@ -77,7 +77,7 @@ def posterior(functional, points=OF_MINIBATCH):
         built = function_space(MLP((20,)), x, y, prior=GaussianProcess(rbf(3.0)), measurement=points, **options)
     else:
         built = parameter_space(MLP((20,)), x, y, **options)
-    return of_buffer(built, Buffer.empty(500, 7), points=20)
+    return of_buffer(built, points=20)
 
 
 AGENTS = {
@@ -103,6 +103,19 @@ def test_the_regret_of_a_learner_grows_ever_more_slowly(name):
     assert game.optimal[:, -100:].mean() > 0.9
 
 
+def test_regret_is_in_the_units_of_the_environment():
+    plain, scaled = (
+        play(0, GAME, Uniform(), 50, capacity=10, reward_scale=scale, progress=False).regret for scale in (1.0, 10.0)
+    )
+    np.testing.assert_array_equal(plain, scaled)
+
+
+def test_a_player_that_is_lost_is_told():
+    with pytest.warns(UserWarning, match="1 of 1 players became non-finite"):
+        game = play(0, GAME, Sampled(posterior(False), sgld(1e3), 16), 20, capacity=50, progress=False)
+    assert not game.finite[0]
+
+
 def test_games_are_the_same_again_and_however_many_there_are():
     agent = AGENTS["sgld"]()
     alone = play(5, GAME, agent, 30, capacity=500, progress=False)
@@ -122,25 +135,43 @@ def test_the_buffer_keeps_the_last_and_draws_only_what_is_there():
 
 @pytest.mark.parametrize("functional", [True, False])
 def test_the_potential_counts_the_rows_that_are_there(functional):
-    """With one row, seen n times in a batch, the misfit is that of one row."""
+    """With three places for the same row, put in five times, the misfit is that of three rows."""
     target = posterior(functional)
-    buffer = Buffer.empty(500, 7).put(jnp.ones(7), jnp.float32(2.0))
+    buffer = Buffer.empty(3, 7)
+    for _ in range(5):
+        buffer = buffer.put(jnp.ones(7), jnp.float32(2.0))
     w = target.init(jax.random.key(0))
     seen = target.seeing(buffer)
     batch = seen.batch(jax.random.key(1))
     assert len(batch.x) == 32
     value = target.network.apply(target.position(w).network, jnp.ones((1, 7)))
-    exact = 0.5 * ((2.0 - value) / 0.1) ** 2 + np.log(0.1) + 0.5 * np.log(2 * np.pi)
+    exact = 3 * (0.5 * ((2.0 - value) / 0.1) ** 2 + np.log(0.1) + 0.5 * np.log(2 * np.pi))
     values = target.network.apply(target.position(w).network, batch.x)
     np.testing.assert_allclose(seen.misfit(batch, values, ()), exact[0, 0], rtol=1e-4)
 
 
 def test_samplers_that_need_the_energy_are_refused():
-    with pytest.raises(TypeError, match="stochastic gradients"):
+    with pytest.raises(ValueError, match="the same potential"):
         Sampled(posterior(False), mala(0.1))
 
 
-def test_full_batches_are_refused():
+def test_players_that_do_not_match_their_posterior_are_refused():
+    with pytest.raises(ValueError, match="only a weight prior"):
+        Sampled(posterior(False), fsgld(1e-6))
+    with pytest.raises(ValueError, match="step size"):
+        Sampled(posterior(False), sgld())
+    with pytest.raises(ValueError, match="parameter space"):
+        Fitted(posterior(True), variational.bbb())
+    with pytest.raises(ValueError, match="steps"):
+        Greedy(posterior(False), steps=0)
+
+
+def test_posteriors_that_a_buffer_cannot_feed_are_refused():
     x, y = random_rounds(GAME, jax.random.key(1), 20)
     with pytest.raises(ValueError, match="batch_size"):
-        of_buffer(parameter_space(MLP((5,)), x, y, likelihood=Gaussian(0.1)), Buffer.empty(5, 7))
+        of_buffer(parameter_space(MLP((5,)), x, y, likelihood=Gaussian(0.1)))
+    with pytest.raises(ValueError, match="one noise"):
+        of_buffer(parameter_space(MLP((5,)), x, y, likelihood=Gaussian(np.full(20, 0.1)), batch_size=5))
+    tiny = GaussianProcess(rbf(3.0), nugget=1e-6)
+    with pytest.raises(ValueError, match="nugget"):
+        of_buffer(function_space(MLP((5,)), x, y, prior=tiny, likelihood=Gaussian(0.1), batch_size=5))

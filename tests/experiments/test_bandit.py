@@ -117,6 +117,13 @@ def test_all_methods_of_a_seed_play_the_same_game(root, monkeypatch):
     assert keys[0] == keys[1] != keys[2]
 
 
+def test_steps_of_the_paper_fall_every_thousand_rounds(root):
+    settings = replace(bandit.PRESETS["paper"], capacity=50, batch_size=8, points=5, gp_rows=30, gp_iterations=3)
+    agent = bandit.METHODS["sgld"](bandit.prepare(0.5, 0, settings, root), settings)
+    steps = [float(agent.sampler.step_size(jnp.int32(step))) for step in (0, 63_999, 64_000)]
+    np.testing.assert_allclose(steps, [2e-4, 2e-4, 1.8e-4], rtol=1e-5)
+
+
 def test_measured_steps_follow_the_memory():
     schedule = bandit.Filling(full=1.0, few=9.0, power=1, steps=10, capacity=4096)
     steps = [float(schedule(jnp.int32(10 * (rows - 1)))) for rows in (1, 64, 4096, 9000)]

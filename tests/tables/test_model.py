@@ -118,7 +118,7 @@ def test_two_fits_do_not_share_a_folder(tmp_path):
         arguments = ("--target", "rent", "--id", "flat", "--out", str(tmp_path / "model"))
         result = CliRunner().invoke(app, ["fit", str(tmp_path / "flats.csv"), *arguments])
     assert result.exit_code == 2
-    assert "another fit is at work" in result.output
+    assert "another command is at work" in result.output
 
 
 def test_missing_values_that_the_fit_did_not_know_are_told(fitted):

@@ -1,11 +1,15 @@
 """`fit`: continues bit for bit, stops at non-finite values, ends in Samples like any other method."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from fsgmcmc import MLP, Gaussian, GaussianProcess, Samples, cyclical, function_space, metrics, parameter_space, rbf
+from fsgmcmc.random import normal
 from fsgmcmc.variational import DivergedFitError, bbb, fbnn, fit, ifbnn, training
+from fsgmcmc.variational.base import draw_positions
+from fsgmcmc.variational.mean_field import MeanField
 
 X = np.linspace(-1, 1, 12)
 Y = np.sin(3 * X)
@@ -71,6 +75,22 @@ def test_a_fit_that_diverges_stops_early_and_tells_the_remedy():
 
 
 @pytest.mark.parametrize("name", METHODS)
+def test_gradients_through_draws_are_those_of_cutting_the_vector():
+    """With respect to mean and log σ, and zero for a leaf that nobody looks at."""
+    posterior = parameter_space(MLP((3,)), np.zeros((4, 2)), np.zeros(4), likelihood=Gaussian(0.1))
+    q = MeanField(jnp.linspace(-1, 1, posterior.size), jnp.linspace(-2, 0, posterior.size))
+    noise = normal(jax.random.key(0), 2 * posterior.size).reshape(2, -1)
+
+    def looked_at(position):
+        return sum(jnp.sum(jnp.sin(leaf)) for leaf in jax.tree.leaves(position.network)[1:])
+
+    found = jax.grad(lambda q: looked_at(draw_positions(jax.random.key(0), posterior, q, 2)))(q)
+    expected = jax.grad(lambda q: looked_at(posterior.position(q.mean + q.std * noise)))(q)
+    for ours, theirs in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+    assert (np.asarray(found.mean) == 0).any()
+
+
 def test_the_learning_curve_falls_and_the_draws_predict(name):
     samples = fit(0, *METHODS[name], steps=600, learning_rate=1e-2, draws=30)
     loss = samples.info["loss"]

@@ -15,10 +15,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from fsgmcmc import _checks
 from fsgmcmc.bandits.buffer import Buffer, BufferPosterior
 from fsgmcmc.networks import MLP
 from fsgmcmc.samplers.base import Sampler
-from fsgmcmc.samplers.metropolis import Metropolis
+from fsgmcmc.sampling import check_match
 from fsgmcmc.variational import Method
 from fsgmcmc.variational.base import draw_positions
 
@@ -73,10 +74,10 @@ class Sampled(eqx.Module):
     steps: int = eqx.field(static=True, default=64)
 
     def __check_init__(self) -> None:
-        if isinstance(self.sampler, Metropolis):
-            raise TypeError(
-                "a memory gives stochastic gradients, which mala, hmc and nuts cannot take: use fsgld or fsghmc"
-            )
+        check_match(self.posterior, self.sampler)
+        if self.sampler.step_size.initial is None:
+            raise ValueError("a player's sampler needs a step size, such as fsgld(1e-6)")
+        _checks.count(self.steps, "steps")
 
     def init(self, key: PRNGKeyArray) -> Any:
         """The chain's start."""
@@ -124,6 +125,11 @@ class Fitted(eqx.Module):
     learning_rate: float = 1e-3
     steps: int = eqx.field(static=True, default=64)
 
+    def __check_init__(self) -> None:
+        self.method.check(self.posterior)
+        _checks.positive(self.learning_rate, "learning_rate")
+        _checks.count(self.steps, "steps")
+
     def init(self, key: PRNGKeyArray) -> AdamState:
         """q at its start."""
         trained = self.method.init(key, self.posterior)
@@ -161,6 +167,12 @@ class Greedy(eqx.Module):
     learning_rate: float = 1e-3
     steps: int = eqx.field(static=True, default=64)
 
+    def __check_init__(self) -> None:
+        if not 0 <= self.epsilon <= 1:
+            raise ValueError(f"epsilon is a probability, got {self.epsilon}")
+        _checks.positive(self.learning_rate, "learning_rate")
+        _checks.count(self.steps, "steps")
+
     def init(self, key: PRNGKeyArray) -> AdamState:
         """The network's start."""
         w = self.posterior.init(key)
@@ -192,6 +204,10 @@ class NeuralLinear(Greedy):
 
     prior_scale: float = 1.0
     noise: float = 1.0
+
+    def __check_init__(self) -> None:
+        if not isinstance(self.posterior.network, MLP):
+            raise TypeError("neural-linear needs an MLP, whose last hidden layer it takes for features")
 
     def act(self, key: PRNGKeyArray, state: AdamState, inputs: Inputs, buffer: Buffer) -> Action:
         """The best action under drawn weights of the last layer."""

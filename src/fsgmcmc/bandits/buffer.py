@@ -10,10 +10,12 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from fsgmcmc.likelihoods import Gaussian
 from fsgmcmc.posterior import Batch, Posterior
-from fsgmcmc.priors.functional import BoundPrior, MinibatchPrior
+from fsgmcmc.priors.functional import SMALLEST_REDRAWN_NUGGET, BoundPrior, MinibatchPrior
 
 
 class Buffer(NamedTuple):
@@ -78,16 +80,25 @@ class BufferPosterior(Posterior):
         return replace(self, buffer=buffer, functional=functional)
 
 
-def of_buffer(posterior: Posterior, buffer: Buffer, points: int = 40) -> BufferPosterior:
-    """The posterior with a buffer in the place of its data and measurement points.
+def of_buffer(posterior: Posterior, points: int = 40) -> BufferPosterior:
+    """The posterior with a buffer, empty so far, in the place of its data and measurement points.
 
     Args:
         posterior: One of `function_space` or `parameter_space` with a `batch_size`; its data only tell the shapes.
-        buffer: What is remembered.
         points: Measurement points of each functional prior that does not measure the minibatch.
     """
+    if posterior.source is not None or posterior.augment is not None:
+        raise ValueError("rows of a buffer are neither streamed nor augmented: leave stream and augment out")
     if posterior.batch_size is None:
         raise ValueError("give the posterior a batch_size below its rows: that many are drawn from the buffer")
+    if posterior.x.ndim != 2 or posterior.y.shape[1:] != (1,):
+        raise ValueError("a buffer holds rows of features with one reward each")
+    if not isinstance(posterior.likelihood, Gaussian) or posterior.likelihood.noise.ndim:
+        raise ValueError("rewards of a buffer have one noise, Gaussian(noise), and no weights")
+    small = [p for p in posterior.functional if float(p.process.nugget) < np.float32(SMALLEST_REDRAWN_NUGGET)]
+    if small:
+        raise ValueError(f"points of a buffer need a nugget of at least {SMALLEST_REDRAWN_NUGGET:g}, such as 1e-3")
+    buffer = Buffer.empty(1, posterior.x.shape[1])
     fields = {name: getattr(posterior, name) for name in Posterior.__dataclass_fields__}
     fields["functional"] = tuple(
         prior if isinstance(prior, MinibatchPrior) else BufferPrior(prior.function, prior.process, points, buffer)

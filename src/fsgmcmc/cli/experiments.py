@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fsgmcmc.cli.terminal import print_table, told, writable
+from fsgmcmc.cli.terminal import alone_in, print_table, told, writable
 
 reproduce_app = typer.Typer(help="The experiments of the paper.", no_args_is_help=True)
 data_app = typer.Typer(help="The UCI data sets: fetch and list.", no_args_is_help=True)
@@ -168,7 +168,7 @@ def _sweep(
 
     writable(out)
     try:
-        with told(sweep.SweepError, OSError, code=1):
+        with told(ValueError), told(sweep.SweepError, OSError, code=1), alone_in(out):
             records = execute()
             write(records, out, note)
     except KeyboardInterrupt:

@@ -42,7 +42,7 @@ def alone_in(folder: Path) -> Iterator[None]:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise ValueError(f"another fit is at work in {folder}: wait for it, or give another folder") from None
+        raise ValueError(f"another command is at work in {folder}: wait for it, or give another folder") from None
     else:
         yield
     finally:

@@ -140,10 +140,9 @@ def prepare(p: float, seed: int, settings: Settings, data: Path | None) -> Probl
         for measurement in (minibatch(settings.points), subset(x, settings.points))
     )
     weights = parameter_space(network, x, y, prior=GaussianWeights(1.0, settings.weight_scaling), **options)
-    nothing = Buffer.empty(settings.capacity, x.shape[1])
     memory = Buffer(jnp.asarray(x), jnp.asarray(y[:, None]), jnp.int32(len(x)))
     functional, measured, weights = (
-        of_buffer(posterior, nothing, settings.points) for posterior in (functional, measured, weights)
+        of_buffer(posterior, settings.points) for posterior in (functional, measured, weights)
     )
     return Problem(environment, fit, functional, measured, weights, memory)
 

@@ -75,6 +75,18 @@ class BoundPrior(eqx.Module):
         """Measurement points and the factor that whitens function values there."""
         raise TypeError("draw belongs to the concrete kinds of bound priors")
 
+    def measure(
+        self, key: PRNGKeyArray, rows: Float[Array, "n *features"]
+    ) -> tuple[Float[Array, "m *features"], Float[Array, "*c m m"]]:
+        """`draw`, given the rows of the minibatch."""
+        del rows
+        return self.draw(key)
+
+    def shared_rows(self, batch_size: int) -> Int[np.ndarray, " m"] | None:
+        """Which rows of a minibatch are the measurement points, if they are."""
+        del batch_size
+        return None
+
     def factor(self, points: Float[Array, "m *features"]) -> Float[Array, "*c m m"]:
         """L, the Cholesky factor of the covariance at points of one step."""
         return jax.lax.linalg.cholesky(self.process.covariance(points), symmetrize_input=False)
@@ -164,8 +176,16 @@ class MinibatchPrior(BoundPrior):
 
     size: int = eqx.field(static=True)
 
-    def rows(self, batch_size: int) -> Int[np.ndarray, " m"]:
-        """Which rows of a minibatch: spread evenly, since neighbours in it may be neighbours in the data."""
+    def measure(
+        self, key: PRNGKeyArray, rows: Float[Array, "n *features"]
+    ) -> tuple[Float[Array, "m *features"], Float[Array, "*c m m"]]:
+        """Some of these rows and the Cholesky factor of their covariance."""
+        del key
+        points = rows[self.shared_rows(len(rows))]
+        return points, self.factor(points)
+
+    def shared_rows(self, batch_size: int) -> Int[np.ndarray, " m"]:
+        """Spread evenly, since neighbours in a minibatch may be neighbours in the data."""
         return np.arange(self.size) * batch_size // self.size
 
     def draw(self, key: PRNGKeyArray) -> tuple[Float[Array, "m *features"], Float[Array, "*c m m"]]:
