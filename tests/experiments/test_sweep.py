@@ -52,3 +52,10 @@ def test_workers_end_with_their_parent(sent, code, tmp_path):
         assert parent.wait(timeout=60) == code
     assert all(gone(worker) for worker in workers)
     assert 8 <= len(sweep.load(runs)) < 1000
+
+
+def test_no_worker_waits_for_the_last_group():
+    a, b, c, d, e, f = (sweep.Run(name, ()) for name in "abcdef")
+    assert sweep.evened([(a, b), (c, d), (e, f)], 2) == [(a, b), (c, d), (e,), (f,)]
+    assert sweep.evened([(a, b), (c, d)], 2) == [(a, b), (c, d)]
+    assert sweep.evened([(a, b, c)], 4) == [(a,), (b,), (c,)]

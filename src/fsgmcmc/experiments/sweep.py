@@ -126,8 +126,15 @@ def complete(
                 print(json.dumps(record), flush=True)
 
         if left:
-            execute(left, function, folder, min(jobs, len(left)), finished)
+            shared_out = evened(left, jobs)
+            execute(shared_out, function, folder, min(jobs, len(shared_out)), finished)
     return list(load(folder, wanted).values())
+
+
+def evened(groups: Sequence[tuple[Run, ...]], jobs: int) -> list[tuple[Run, ...]]:
+    """The last groups, which do not keep all workers busy, run by run."""
+    whole = len(groups) - len(groups) % jobs
+    return [*groups[:whole], *((run,) for group in groups[whole:] for run in group)]
 
 
 def _start_worker(cores: Any, cache: Path) -> None:
