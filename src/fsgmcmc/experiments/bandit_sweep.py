@@ -165,7 +165,10 @@ def figure(records: list[Record], path: Path) -> None:
         panel.set_xlabel("round", fontsize=9)
         panel.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("cumulative regret", fontsize=9)
-    panels[0].set_yscale("symlog", linthresh=100)
+    learned = [max(r["regret_curve"]) for r in records if r["method"] != "uniform" and not r["diverged"]]
+    if learned:  # the line of chance may leave the frame
+        panels[0].set_ylim(0, 1.1 * max(learned))
+    panels[0].yaxis.set_major_formatter("{x:,.0f}")
     lines = {line.get_label(): line for panel in panels for line in panel.get_lines()}
     fig.legend(lines.values(), lines.keys(), loc="outside right center", frameon=False, fontsize=9)
     fig.savefig(path, dpi=150)
