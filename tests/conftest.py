@@ -17,6 +17,14 @@ install_import_hook("fsgmcmc", "beartype.beartype(conf=beartype.BeartypeConf(is_
 import jax  # noqa: E402
 import pytest  # noqa: E402
 
+# Minutes each: first, so that in the end no worker has one of them before it while the other has nothing to do.
+LONGEST = ("test_documentation.py", "test_estimators.py", "test_sampling.py", "test_model.py", "test_uci.py")
+
+
+def pytest_collection_modifyitems(items):
+    """The longest files come first."""
+    items.sort(key=lambda item: item.path.name not in LONGEST)
+
 
 @pytest.fixture(autouse=True, scope="module")
 def forgotten_programs():
