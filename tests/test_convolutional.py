@@ -24,7 +24,7 @@ def test_resnet_18_has_the_eleven_million_weights_of_the_literature():
 
 
 @pytest.mark.parametrize(
-    "network", [ResNet(8, width=16), LeNet(12), pytest.param(ResNet(8, width=4), marks=pytest.mark.slow)], ids=str
+    "network", [LeNet(12), *(pytest.param(ResNet(8, width=n), marks=pytest.mark.slow) for n in (4, 16))], ids=str
 )
 def test_the_value_at_an_image_does_not_depend_on_the_others(network):
     params = network.init(jax.random.key(0), 3, 10)

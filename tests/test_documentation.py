@@ -44,7 +44,7 @@ def doctests(module_name: str) -> list[doctest.DocTest]:
 PAGES_WITH_CODE = [page for page in PAGES if any(python_blocks(page.read_text(encoding="utf-8")))]
 
 
-SLOW_PAGES = {"convergence.md", "kernels.md"}
+SLOW_PAGES = {"images.md", "convergence.md", "kernels.md"}
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,6 @@ def test_a_fit_that_diverges_stops_early_and_tells_the_remedy():
     assert "try learning_rate=3.3e+29" in str(caught.value)
 
 
-@pytest.mark.parametrize("name", METHODS)
 def test_gradients_through_draws_are_those_of_cutting_the_vector():
     """With respect to mean and log σ, and zero for a leaf that nobody looks at."""
     posterior = parameter_space(MLP((3,)), np.zeros((4, 2)), np.zeros(4), likelihood=Gaussian(0.1))
@@ -91,6 +90,7 @@ def test_gradients_through_draws_are_those_of_cutting_the_vector():
     assert (np.asarray(found.mean) == 0).any()
 
 
+@pytest.mark.parametrize("name", METHODS)
 def test_the_learning_curve_falls_and_the_draws_predict(name):
     samples = fit(0, *METHODS[name], steps=600, learning_rate=1e-2, draws=30)
     loss = samples.info["loss"]
