@@ -26,7 +26,7 @@ SCREENING_EPOCHS = 40
 # Neighbours below this correlation know little of each other; noise below this fraction of what the function then
 # changes from a point to its neighbour is none.
 NEIGHBOURS = 0.9
-NO_NOISE = 0.2
+NO_NOISE = 0.1
 
 
 class Tried(NamedTuple):
