@@ -115,6 +115,14 @@ def assert_formula(energy, gradient, formula, w):
     np.testing.assert_allclose(gradient, expected, rtol=TOLERANCE, atol=TOLERANCE * np.abs(expected).max())
 
 
+def assert_equally_often(energies, possible):
+    """Each energy is one of those possible, and each of these comes equally often."""
+    nearest = np.abs(energies[:, None] - possible).argmin(axis=1)
+    np.testing.assert_allclose(energies, possible[nearest], rtol=TOLERANCE)
+    assert np.diff(np.sort(possible)).min() > 10 * TOLERANCE * possible.max(), "the energies cannot be told apart"
+    assert stats.chisquare(np.bincount(nearest, minlength=len(possible))).pvalue > FALSE_ALARM_RATE
+
+
 def at_one_place(points):
     """Points that are drawn anew at every step, and always the same."""
     return measurement.Fresh(lambda key: jnp.asarray(points, jnp.float32))
@@ -258,11 +266,7 @@ def test_each_energy_is_that_of_a_minibatch_and_a_part_of_the_pool(likelihood):
     keys = jax.random.split(jax.random.key(1), 2000)
     potential, autodiff = in_two_ways(posterior, keys, w)
     assert_same(potential, autodiff)
-    energies = np.asarray(potential[0])
-    nearest = np.abs(energies[:, None] - possible).argmin(axis=1)
-    np.testing.assert_allclose(energies, possible[nearest], rtol=TOLERANCE)
-    assert np.diff(np.sort(possible)).min() > 10 * TOLERANCE * possible.max(), "the energies cannot be told apart"
-    assert stats.chisquare(np.bincount(nearest, minlength=len(possible))).pvalue > FALSE_ALARM_RATE
+    assert_equally_often(np.asarray(potential[0]), possible)
 
 
 def test_points_of_the_minibatch_are_any_of_its_rows():
@@ -290,11 +294,7 @@ def test_points_of_the_minibatch_are_any_of_its_rows():
     )
     potential, autodiff = in_two_ways(posterior, jax.random.split(jax.random.key(1), 2000), w)
     assert_same(potential, autodiff)
-    energies = np.asarray(potential[0])
-    nearest = np.abs(energies[:, None] - possible).argmin(axis=1)
-    np.testing.assert_allclose(energies, possible[nearest], rtol=TOLERANCE)
-    assert np.diff(np.sort(possible)).min() > 10 * TOLERANCE * possible.max(), "the energies cannot be told apart"
-    assert stats.chisquare(np.bincount(nearest, minlength=len(possible))).pvalue > FALSE_ALARM_RATE
+    assert_equally_often(np.asarray(potential[0]), possible)
 
 
 @pytest.mark.parametrize(("size", "batch_size"), [(5, None), (5, 4), (41, 41)])

@@ -41,12 +41,6 @@ def _squared_distance_jvp(points: tuple[Array, Array], tangents: tuple[Array, Ar
     return _squared_distance(a, b), 2 * (jnp.dot(a, da) + jnp.dot(b, db) - jnp.dot(a, db) - jnp.dot(b, da))
 
 
-def _root(squared: Array) -> Array:
-    """Its square root, with a gradient of zero at zero."""
-    same = squared == 0
-    return jnp.where(same, 0.0, jnp.sqrt(jnp.where(same, 1.0, squared)))
-
-
 class Euclidean(Distance):
     """‖x − x'‖₂, where tinygp's Matérn kernels default to ‖x − x'‖₁; its gradient at coincident points is zero."""
 
@@ -56,7 +50,9 @@ class Euclidean(Distance):
 
     def distance(self, X1: Float[Array, " d"], X2: Float[Array, " d"]) -> Float[Array, ""]:
         """‖x − x'‖."""
-        return _root(_squared_distance(X1, X2))
+        squared = self.squared_distance(X1, X2)
+        same = squared == 0
+        return jnp.where(same, 0.0, jnp.sqrt(jnp.where(same, 1.0, squared)))
 
 
 class Expanded(Euclidean):
@@ -73,10 +69,6 @@ class Expanded(Euclidean):
         """‖x − x'‖²."""
         dot = partial(jnp.dot, precision="highest")  # accelerators would round to half as many digits
         return jnp.maximum(dot(X1, X1) + dot(X2, X2) - 2 * dot(X1, X2), 0.0)
-
-    def distance(self, X1: Float[Array, " d"], X2: Float[Array, " d"]) -> Float[Array, ""]:
-        """‖x − x'‖."""
-        return _root(self.squared_distance(X1, X2))
 
 
 class Periodic(kernels.Kernel):
