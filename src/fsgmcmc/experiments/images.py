@@ -16,7 +16,8 @@ import numpy as np
 
 from fsgmcmc import __version__, metrics, variational
 from fsgmcmc.data.images import CLASSES
-from fsgmcmc.experiments.images_problem import Problem, Settings, posterior, prepare
+from fsgmcmc.experiments.images_problem import Problem, Settings, points_apart, posterior, prepare
+from fsgmcmc.measurement import minibatch
 from fsgmcmc.predictions import CategoricalPrediction
 from fsgmcmc.recipe import SAMPLERS, Kind
 from fsgmcmc.samplers import cyclical, step_decay
@@ -24,6 +25,8 @@ from fsgmcmc.samples import functions_at
 from fsgmcmc.sampling import DivergenceError, sample
 from fsgmcmc.warm_up import DivergedWarmUpError
 
+# Of what a run does with its settings: to be raised with every change of that.
+REVISION = 2
 ENTROPY_BINS = 30
 
 
@@ -43,7 +46,7 @@ def _sampled(kind: Kind) -> Runner:
     def run(
         problem: Problem, settings: Settings, seed: int, checkpoint: Checkpoint
     ) -> tuple[CategoricalPrediction, dict[str, Any]]:
-        target = posterior(problem, settings, kind.functional)
+        target = posterior(problem, settings, minibatch(settings.points) if kind.functional else None)
         step = None
         if settings.step_size is not None:
             # Langevin steps scale as 1 / U, Hamiltonian ones as its root.
@@ -82,7 +85,7 @@ def _fitted(method: Callable[[Settings], variational.Method], functional: bool) 
     def run(
         problem: Problem, settings: Settings, seed: int, checkpoint: Checkpoint
     ) -> tuple[CategoricalPrediction, dict[str, Any]]:
-        target = posterior(problem, settings, functional)
+        target = posterior(problem, settings, points_apart(problem, settings) if functional else None)
         steps = settings.gradients(target.rows)
         samples = variational.fit(
             seed,
@@ -174,4 +177,4 @@ def number(dataset: str, seed: int, method: str) -> int:
 
 def fingerprint(settings: Settings) -> str:
     """What tells records of other settings, or of another version, apart."""
-    return hashlib.sha256(repr((__version__, sorted(asdict(settings).items()))).encode()).hexdigest()[:12]
+    return hashlib.sha256(repr((__version__, REVISION, sorted(asdict(settings).items()))).encode()).hexdigest()[:12]

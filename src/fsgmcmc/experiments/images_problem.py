@@ -17,7 +17,7 @@ from fsgmcmc.convolutional import ResNet
 from fsgmcmc.data import PixelScale, load_images
 from fsgmcmc.data.images import CLASSES
 from fsgmcmc.likelihoods import Categorical
-from fsgmcmc.measurement import subset
+from fsgmcmc.measurement import Measurement, subset
 from fsgmcmc.networks import BFloat16
 from fsgmcmc.posterior import Posterior
 from fsgmcmc.priors import GaussianProcess, GaussianWeights, PretrainedClasses, pretrain_classes, rbf
@@ -30,7 +30,7 @@ FOREIGN = {"mnist": "fashion", "fashion": "mnist", "cifar10": "svhn"}
 NUGGET = 1e-3
 # Of the choice of test images: the first ones of MNIST are harder than the others.
 TEST_SEED = 0
-# Training images among which measurement points are drawn where the others stay on the host.
+# Training images among which points apart from the minibatch are drawn where the others stay on the host.
 STREAMED_POOL = 2000
 
 
@@ -44,7 +44,7 @@ class Settings:
         images: Training images, a random subset; None takes all.
         test_images: Test images of each set, the same random ones for all seeds; None takes all.
         batch_size: Images of the likelihood in each gradient.
-        points: Measurement points, training images drawn anew for each gradient.
+        points: Measurement points, training images drawn anew for each gradient; for samplers, images of its minibatch.
         gp_images: Training images that the Dirichlet Gaussian process is fitted to.
         gp_iterations: Of that fit.
         adam_steps: Steps of the warm-up.
@@ -186,13 +186,17 @@ def prepare(dataset: str, seed: int, settings: Settings, data: Path | None) -> P
     return Problem(x, train.y, scale(test.x), test.y, scale(foreign.x), fit, seconds)
 
 
-def posterior(problem: Problem, settings: Settings, functional: bool) -> Posterior:
-    """The network's posterior with the Gaussian process or Gaussian weights as its prior."""
+def points_apart(problem: Problem, settings: Settings) -> Measurement:
+    """Measurement points that have nothing to do with the minibatch."""
+    return subset(problem.x[:STREAMED_POOL] if settings.stream else problem.x, settings.points)
+
+
+def posterior(problem: Problem, settings: Settings, measurement: Measurement | None) -> Posterior:
+    """The network's posterior with the Gaussian process at these points as its prior; Gaussian weights without any."""
     network = ResNet(settings.depth, settings.width)
     chosen = BFloat16(network) if settings.half else network
     likelihood, batch_size, stream = Categorical(CLASSES), settings.batch_size, settings.stream
-    pool = problem.x[:STREAMED_POOL] if stream else problem.x
-    if not functional:
+    if measurement is None:
         prior = GaussianWeights(settings.weight_scale, "fan_in")
         return parameter_space(
             chosen, problem.x, problem.y, prior=prior, likelihood=likelihood, batch_size=batch_size, stream=stream
@@ -202,7 +206,7 @@ def posterior(problem: Problem, settings: Settings, functional: bool) -> Posteri
         problem.x,
         problem.y,
         prior=problem.fit.prior,
-        measurement=subset(pool, settings.points),
+        measurement=measurement,
         likelihood=likelihood,
         batch_size=batch_size,
         stream=stream,
