@@ -12,7 +12,8 @@ import pytest
 from scipy import special, stats
 
 from fsgmcmc import Energy, langevin, sample
-from fsgmcmc.random import BLOCK, HASH, LARGEST_BLOCKED, _bits, _normal_from_bits, fast_key, is_fast, normal
+from fsgmcmc._compile import ONE_AFTER_THE_OTHER
+from fsgmcmc.random import HASH, _bits, _normal_from_bits, fast_key, is_fast, normal
 
 LIMIT = 5.0
 
@@ -125,23 +126,25 @@ def test_no_two_parameters_of_a_step_are_correlated(square):
 
 def test_the_squares_of_consecutive_numbers_are_uncorrelated():
     squares = many(5, 2_000_000).astype(np.float64) ** 2 - 1
-    for lag in (1, 2, 4, 64, BLOCK):
+    for lag in (1, 2, 4, 64, 1024):
         assert abs(np.mean(squares[lag:] * squares[:-lag]) / 2) < LIMIT / np.sqrt(len(squares) - lag), lag
 
 
 compiled_normal = jax.jit(normal, static_argnums=1)
-BORDERS = [BLOCK, 3 * BLOCK, LARGEST_BLOCKED]
+in_loops = jax.jit(normal, static_argnums=1, compiler_options=ONE_AFTER_THE_OTHER)
 
 
-def test_blocks_change_no_number():
-    """A shorter vector is the beginning of a longer one, whichever of them is cut into blocks."""
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="the options of loops are for CPUs")
+def test_neither_length_nor_the_options_of_loops_change_a_number():
+    """A shorter vector is the beginning of a longer one, in one loop over its numbers or in three."""
     key = fast_key(jax.random.key(6))
-    plain = np.asarray(jax.jit(_normal_from_bits)(jax.random.bits(key, (LARGEST_BLOCKED + 1,))))
-    for size in [1, 2, *(border + by for border in BORDERS for by in (-1, 0, 1))]:
-        np.testing.assert_array_equal(compiled_normal(key, size), plain[:size], err_msg=f"{size} numbers")
+    whole = np.asarray(compiled_normal(key, 40_001))
+    for size in (1, 2, 7, 8, 9, 1023, 1024, 1025, 22_301, 32_769, 40_001):
+        for compiled in (compiled_normal, in_loops):
+            np.testing.assert_array_equal(compiled(key, size), whole[:size], err_msg=f"{size} numbers")
 
 
-@pytest.mark.parametrize("size", [5, BLOCK + 1])
+@pytest.mark.parametrize("size", [5, 1025])
 def test_compiled_mapped_and_eager_numbers_agree(size):
     """Bits are the same. Compiled normals are, mapped or not; eager ones are rounded at every operation."""
     keys = jax.random.split(fast_key(jax.random.key(7)), 3)

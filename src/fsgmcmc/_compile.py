@@ -18,6 +18,8 @@ ONE_AFTER_THE_OTHER = {
     "xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED",
     "xla_cpu_multi_thread_eigen": False,
     "xla_cpu_experimental_ynn_fusion_type": "",
+    # Loops over arrays stay whole, and `jax.lax.optimization_barrier` keeps two of them apart.
+    "xla_disable_hlo_passes": "cpu-parallel-task-assigner,cse_barrier_expander",
 }
 # From so many parameters on the threads are worth waking.
 LARGE = 100_000

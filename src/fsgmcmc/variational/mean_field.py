@@ -31,6 +31,6 @@ class MeanField(eqx.Module):
         return self.log_std + 0.5 * jnp.log(2 * jnp.pi * jnp.e)
 
     def divergence(self, mean: Float[Array, " k"] | float, precision: Float[Array, " k"]) -> Float[Array, " k"]:
-        """KL[q ‖ N(mean, 1/precision)] of every component: ½ (λ (μ − m)² + λσ² − 1 − log λσ²)."""
-        ratio = precision * jnp.square(self.std)
-        return 0.5 * (precision * jnp.square(self.mean - mean) + ratio - 1 - jnp.log(ratio))
+        """KL[q ‖ N(mean, 1/precision)] of every component: ½ (λ (μ − m)² + λσ² − 1 − log λ) − log σ."""
+        spread = jnp.square(self.mean - mean) + jnp.square(self.std)
+        return 0.5 * (precision * spread - 1 - jnp.log(precision)) - self.log_std
