@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 from fsgmcmc import (
@@ -30,6 +31,7 @@ from fsgmcmc.bandits import (
     play,
     random_rounds,
 )
+from fsgmcmc.bandits.agents import AdamState, train
 from fsgmcmc.data import Mushrooms
 from fsgmcmc.samplers import fsgld
 
@@ -175,3 +177,18 @@ def test_posteriors_that_a_buffer_cannot_feed_are_refused():
     tiny = GaussianProcess(rbf(3.0), nugget=1e-6)
     with pytest.raises(ValueError, match="nugget"):
         of_buffer(function_space(MLP((5,)), x, y, prior=tiny, likelihood=Gaussian(0.1), batch_size=5))
+
+
+def test_players_are_trained_by_adam():
+    """Against optax, with gradients that change from step to step."""
+
+    def gradient(key, w):
+        return w - jax.random.normal(key, w.shape)
+
+    key, start, adam = jax.random.key(0), jnp.array([3.0, -1e-3]), optax.adam(0.05)
+    trained = train(key, AdamState.start(start), gradient, 0.05, 30).trained
+    w, moments = start, adam.init(start)
+    for step in range(30):
+        update, moments = adam.update(gradient(jax.random.fold_in(key, step), w), moments)
+        w = optax.apply_updates(w, update)
+    np.testing.assert_allclose(trained, w, rtol=1e-4)

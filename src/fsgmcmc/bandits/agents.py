@@ -104,10 +104,18 @@ class Sampled(eqx.Module):
 
 
 class AdamState(NamedTuple):
-    """What is trained, and Adam's moments."""
+    """What is trained, Adam's moments and the number of steps taken."""
 
     trained: Any
-    moments: Any
+    first: Any
+    second: Any
+    step: Int[Array, ""]
+
+    @classmethod
+    def start(cls, trained: Any) -> "AdamState":
+        """Before the first step."""
+        nothing = jax.tree.map(jnp.zeros_like, trained)
+        return cls(trained, nothing, nothing, jnp.int32(0))
 
 
 class Fitted(eqx.Module):
@@ -132,8 +140,7 @@ class Fitted(eqx.Module):
 
     def init(self, key: PRNGKeyArray) -> AdamState:
         """q at its start."""
-        trained = self.method.init(key, self.posterior)
-        return AdamState(trained, _adam().init(trained))
+        return AdamState.start(self.method.init(key, self.posterior))
 
     def act(self, key: PRNGKeyArray, state: AdamState, inputs: Inputs, buffer: Buffer) -> Action:
         """The best action of a function drawn from q."""
@@ -149,7 +156,7 @@ class Fitted(eqx.Module):
         def gradient(key: PRNGKeyArray, trained: Any) -> Any:
             return self.method.objective(key, target, trained)[1]
 
-        return _train(key, state, gradient, self.learning_rate, self.steps)
+        return train(key, state, gradient, self.learning_rate, self.steps)
 
 
 class Greedy(eqx.Module):
@@ -175,8 +182,7 @@ class Greedy(eqx.Module):
 
     def init(self, key: PRNGKeyArray) -> AdamState:
         """The network's start."""
-        w = self.posterior.init(key)
-        return AdamState(w, _adam().init(w))
+        return AdamState.start(self.posterior.init(key))
 
     def act(self, key: PRNGKeyArray, state: AdamState, inputs: Inputs, buffer: Buffer) -> Action:
         """The best action, but for chance."""
@@ -189,7 +195,7 @@ class Greedy(eqx.Module):
     def learn(self, key: PRNGKeyArray, state: AdamState, buffer: Buffer) -> AdamState:
         """Steps of Adam towards the mode."""
         target = self.posterior.seeing(buffer)
-        return _train(key, state, lambda key, w: target.potential(key, w)[1], self.learning_rate, self.steps)
+        return train(key, state, lambda key, w: target.potential(key, w)[1], self.learning_rate, self.steps)
 
 
 class NeuralLinear(Greedy):
@@ -233,18 +239,29 @@ def values(posterior: BufferPosterior, w: Float[Array, " k"], inputs: Inputs) ->
     return posterior.network.apply(posterior.position(w).network, inputs)[:, 0]
 
 
-def _adam() -> Any:
-    import optax
-
-    return optax.scale_by_adam()
+FIRST_DECAY, SECOND_DECAY, TINY = 0.9, 0.999, 1e-8
 
 
-def _train(key: PRNGKeyArray, state: AdamState, gradient: Any, learning_rate: Any, steps: int) -> AdamState:
-    adam = _adam()
+def train(key: PRNGKeyArray, state: AdamState, gradient: Any, learning_rate: Any, steps: int) -> AdamState:
+    """Steps of Adam (Kingma and Ba, 2015).
+
+        m ← m + (1 − β₁)(g − m),    v ← v + (1 − β₂)(g² − v),    θ ← θ − ε r m / (√v + δ s),
+        s = √(1 − β₂ᵗ),    r = s / (1 − β₁ᵗ)
+
+    With both corrections in the scalar r it divides each number once, optax three times: for a network of this size a
+    tenth of the step.
+    """
 
     def step(index: Any, state: AdamState) -> AdamState:
-        update, moments = adam.update(gradient(jax.random.fold_in(key, index), state.trained), state.moments)
-        trained = jax.tree.map(lambda leaf, change: leaf - learning_rate * change, state.trained, update)
-        return AdamState(trained, moments)
+        g = gradient(jax.random.fold_in(key, index), state.trained)
+        count = (state.step + 1).astype(jnp.float32)
+        scale = jnp.sqrt(1 - SECOND_DECAY**count)
+        rate = learning_rate * scale / (1 - FIRST_DECAY**count)
+        first = jax.tree.map(lambda m, g: m + (1 - FIRST_DECAY) * (g - m), state.first, g)
+        second = jax.tree.map(lambda v, g: v + (1 - SECOND_DECAY) * (g * g - v), state.second, g)
+        trained = jax.tree.map(
+            lambda leaf, m, v: leaf - rate * m / (jnp.sqrt(v) + TINY * scale), state.trained, first, second
+        )
+        return AdamState(trained, first, second, state.step + 1)
 
     return jax.lax.fori_loop(0, steps, step, state)
