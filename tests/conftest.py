@@ -1,6 +1,8 @@
-"""What every test shares: shapes are checked, figures need no screen, keys are fixed."""
+"""What every test shares: shapes are checked, figures need no screen, keys are fixed, programs are compiled once."""
 
 import os
+import shutil
+import tempfile
 
 from jaxtyping import install_import_hook
 
@@ -9,6 +11,13 @@ os.environ["MPLBACKEND"] = "Agg"
 
 # Tests run in several processes; one thread in each is faster than many that wait for each other.
 os.environ.setdefault("NPROC", "1")
+
+# Compiled programs on disk, for all processes of one session and the commands they start, and for no other session.
+CACHE = "JAX_COMPILATION_CACHE_DIR"
+OWN_CACHE = None if CACHE in os.environ else tempfile.mkdtemp(prefix="fsgmcmc-tests-")
+os.environ.setdefault(CACHE, OWN_CACHE)
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 # Only modules imported after this line are checked, so nothing above may import fsgmcmc.
 # An int may stand where a float is asked for, as type checkers have it; beartype has to be told.
@@ -24,6 +33,12 @@ LONGEST = ("test_documentation.py", "test_estimators.py", "test_sampling.py", "t
 def pytest_collection_modifyitems(items):
     """The longest files come first."""
     items.sort(key=lambda item: item.path.name not in LONGEST)
+
+
+def pytest_unconfigure():
+    """The programs go with the session that compiled them."""
+    if OWN_CACHE is not None:
+        shutil.rmtree(OWN_CACHE, ignore_errors=True)
 
 
 @pytest.fixture(autouse=True, scope="module")

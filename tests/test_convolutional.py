@@ -48,7 +48,8 @@ def test_starts_have_the_variance_they_say(network):
     params = network.init(jax.random.key(0), 3, 10)
     for leaf, variance in zip(jax.tree.leaves(params), jax.tree.leaves(network.variance(params)), strict=True):
         if leaf.ndim > 1 and leaf.size > 100:
-            assert float(jnp.var(leaf)) == pytest.approx(variance, rel=0.5)
+            # Five standard errors of a sample variance.
+            assert float(jnp.var(leaf)) == pytest.approx(variance, rel=5 * np.sqrt(2 / leaf.size))
 
 
 def test_a_posterior_takes_them():

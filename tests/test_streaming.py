@@ -131,6 +131,14 @@ def test_bfloat16_keeps_the_gradient_in_float32_and_close():
     assert 0 < difference < 0.03  # eight bits of mantissa
 
 
+def test_augmentation_mirrors_every_other_picture():
+    pictures = jnp.arange(20 * 3 * 3, dtype=jnp.float32).reshape(20, 3, 3, 1)
+    turned = Shifted(0, mirrored=True)(jax.random.key(0), pictures)
+    same, mirrored = (np.all(turned == other, axis=(1, 2, 3)) for other in (pictures, pictures[:, :, ::-1]))
+    assert (same ^ mirrored).all()
+    assert 3 <= mirrored.sum() <= 17  # but for a chance of 4e-4
+
+
 def test_augmentation_moves_pictures_by_whole_pixels():
     pictures = jnp.arange(2 * 6 * 6, dtype=jnp.float32).reshape(2, 6, 6, 1)
     moved = Shifted(1)(jax.random.key(0), pictures)
@@ -153,10 +161,12 @@ def test_augmentation_moves_pictures_by_whole_pixels():
 DEVICES = """
 import jax, numpy as np
 from fsgmcmc import *
+from fsgmcmc import sampling
 assert len(jax.devices()) == 3
 x = np.linspace(-1, 1, 60)
 posterior = function_space(MLP((8,)), x, np.sin(3 * x), prior=GaussianProcess(rbf(0.5)), likelihood=Gaussian(0.2),
                            batch_size=10, measurement=measurement.subset(x, 7))
+assert sampling._over_devices(posterior, 1).devices.size == 3
 samples = sample(1, posterior, fsgld(1e-4), draws=3, thinning=20, burn_in=20, chains=1,
                  warm_up=WarmUp(adam_steps=20), progress=False)
 np.save(SAVE, samples.positions)

@@ -168,7 +168,8 @@ def _convolve(layer: dict[str, Array], x: Images, stride: int = 1) -> Features:
         by_group = jnp.mean(numbers, axis=(1, 2)).reshape(-1, groups, channels // groups).mean(axis=-1)
         return jnp.repeat(by_group, channels // groups, axis=1)[:, None, None]
 
-    mean = group_mean(values)
-    variance = jnp.maximum(group_mean(jnp.square(values)) - jnp.square(mean), 0.0)
+    exact = values.astype(jnp.float32)  # a difference of squares has no digits left in bfloat16
+    mean = group_mean(exact)
+    variance = jnp.maximum(group_mean(jnp.square(exact)) - jnp.square(mean), 0.0)
     a = layer["scale"] * jax.lax.rsqrt(variance + SMALLEST_VARIANCE)
-    return a * values + (layer["shift"] - a * mean)
+    return (a * exact + (layer["shift"] - a * mean)).astype(values.dtype)

@@ -18,6 +18,8 @@ from numpy.typing import ArrayLike
 
 from fsgmcmc.predictions import CategoricalPrediction, Prediction, RegressionPrediction
 
+RELIABILITY_BINS = 15
+
 
 def rmse(prediction: RegressionPrediction, y: ArrayLike) -> float:
     """Root mean squared error of the predictive mean, over rows and outputs; target units.
@@ -104,7 +106,7 @@ class Reliability(NamedTuple):
     accuracy: Float[np.ndarray, " bins"]
 
 
-def reliability(prediction: CategoricalPrediction, y: ArrayLike, bins: int = 15) -> Reliability:
+def reliability(prediction: CategoricalPrediction, y: ArrayLike, bins: int = RELIABILITY_BINS) -> Reliability:
     """The numbers of a reliability diagram, in `bins` bins of equal width on (0, 1].
 
     >>> from fsgmcmc.predictions import CategoricalPrediction
@@ -120,7 +122,7 @@ def reliability(prediction: CategoricalPrediction, y: ArrayLike, bins: int = 15)
         return Reliability(rows, confidence / rows, right / rows)
 
 
-def ece(prediction: CategoricalPrediction, y: ArrayLike, bins: int = 15) -> float:
+def ece(prediction: CategoricalPrediction, y: ArrayLike, bins: int = RELIABILITY_BINS) -> float:
     """Expected calibration error of the top label: Σ_b (n_b / n) |accuracy_b − confidence_b|, bins of `reliability`.
 
     >>> from fsgmcmc.predictions import CategoricalPrediction

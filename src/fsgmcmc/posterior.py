@@ -247,7 +247,8 @@ class Posterior(eqx.Module):
             batch = Batch(self.x[rows], self.y[rows], self.likelihood.rows(rows))
         if self.augment is None:
             return batch
-        return batch._replace(x=self.augment(jax.random.fold_in(key, 1), batch.x))
+        # Not 0 or 1: these are the keys that `split` gives to `draw_rows`.
+        return batch._replace(x=self.augment(jax.random.fold_in(key, 2), batch.x))
 
 
 def _transposed_twice(function: Callable, primals: tuple, tangents: tuple) -> tuple[Any, Any]:

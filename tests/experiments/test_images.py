@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from fsgmcmc import data
+from fsgmcmc import _storage, data
 from fsgmcmc.cli import app
 from fsgmcmc.experiments import images, images_problem, images_report
 from fsgmcmc.predictions import CategoricalPrediction
@@ -80,16 +80,19 @@ def test_scores_of_a_prediction_that_knows_its_own_images_and_no_others():
 
 @pytest.mark.parametrize("method", ["gp", *(pytest.param(name, marks=pytest.mark.slow) for name in ("fsghmc", "sgld"))])
 def test_a_run_has_all_scores_and_is_the_same_again(method, root):
-    first, second = (images.run("mnist", 0, method, TINY, root) for _ in range(2))
+    first = images.run("mnist", 0, method, TINY, root)
+    images_problem.prepare.cache_clear()
+    second = images.run("mnist", 0, method, TINY, root)
     assert not first["diverged"]
     assert all(np.isfinite(first[name]) for name in images.SCORES)
-    assert {**first, "seconds": 0, "images_per_second": 0} == {**second, "seconds": 0, "images_per_second": 0}
+    timed = dict.fromkeys(("seconds", "prior_seconds", "images_per_second"), 0)
+    assert first | timed == second | timed
     assert json.loads(json.dumps(first)) == first
 
 
 def test_methods_of_a_seed_share_their_training_images_and_seeds_do_not(root):
-    first, again, other = (images_problem.prepare("mnist", seed, TINY, root) for seed in (0, 0, 1))
-    assert first is not other
+    prepare = images_problem.prepare.__wrapped__  # without its memory
+    first, again, other = (prepare("mnist", seed, TINY, root) for seed in (0, 0, 1))
     np.testing.assert_array_equal(first.x, again.x)
     assert not np.array_equal(first.y, other.y)
     assert abs(first.x.mean()) < 1e-5
@@ -109,12 +112,40 @@ checkpoint = images.Checkpoint(Path({str(checkpoint)!r}), 0.2)
 images.run("mnist", 0, "fsghmc", images_problem.{settings!r}, Path({str(root)!r}), checkpoint)
 """
     with subprocess.Popen([sys.executable, "-c", program]) as process:
-        while not checkpoint.exists() and process.poll() is None:
+        while process.poll() is None and not 0 < draws_in(checkpoint) < settings.draws:
             time.sleep(0.05)
         os.kill(process.pid, signal.SIGKILL)
-    assert checkpoint.exists(), "the run was over before it could be killed"
+    assert process.returncode == -signal.SIGKILL, "the run was over before it could be killed"
+    assert 0 < draws_in(checkpoint) < settings.draws
     resumed = images.run("mnist", 0, "fsghmc", settings, root, images.Checkpoint(checkpoint))
     assert {name: resumed[name] for name in images.SCORES} == {name: whole[name] for name in images.SCORES}
+    assert whole["seconds"] > 0
+    assert resumed["seconds"] is None
+
+
+@pytest.mark.parametrize("methods", ["gp", pytest.param("gp,fsgld", marks=pytest.mark.slow)])
+def test_the_command_writes_tables_and_does_nothing_twice(methods, root, tmp_path, monkeypatch):
+    monkeypatch.setitem(images_problem.PRESETS, "quick", TINY)
+    options = ["--methods", methods, "--datasets", "mnist", "--seeds", "2", "--data", str(root), "--out", str(tmp_path)]
+
+    def times_of_runs():
+        result = CliRunner().invoke(app, ["reproduce", "images", *options])
+        assert result.exit_code == 0, result.output
+        return {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").glob("*.json")}
+
+    first = times_of_runs()
+    assert len(first) == 2 * len(methods.split(","))
+    assert times_of_runs() == first
+    assert sorted(path.suffix for path in tmp_path.glob("images.*")) == [".csv", ".json", ".md", ".png"]
+    assert not list((tmp_path / "runs").glob("*.checkpoint"))
+    records = json.loads((tmp_path / "images.json").read_text())["records"]
+    assert all(record["warnings"] is not None and record["gp_images"] == 20 for record in records)
+    assert "20 training images of the GP" in (tmp_path / "images.md").read_text()
+
+
+def draws_in(checkpoint):
+    """Draws that a checkpoint holds, 0 where there is none."""
+    return _storage.read(checkpoint, "checkpoint")[1]["draws"] if checkpoint.exists() else 0
 
 
 def record(method, seed, error, auroc, **changes):
@@ -137,9 +168,10 @@ def test_the_report_pairs_functional_with_parameter_priors(tmp_path):
 
 
 def test_a_diverged_run_is_counted_and_has_no_scores():
-    lost = record("sghmc", 0, None, None, diverged=True) | dict.fromkeys(images.SCORES)
+    lost = record("sghmc", 0, None, None, diverged=True, warnings=["half the step"]) | dict.fromkeys(images.SCORES)
     document = images_report.markdown([lost, record("sghmc", 1, 2.0, 0.9)])
     assert "left out of every mean: 1." in document
+    assert "- mnist, seed 0, SGHMC: half the step" in document
     assert "2.00" in document
 
 
@@ -150,9 +182,12 @@ def test_a_diverged_run_is_counted_and_has_no_scores():
         (["--datasets", "svhn"], "unknown data set svhn"),
         (["--methods", "adam"], "unknown method adam"),
         (["--data", "nowhere"], "is missing"),
+        (["--data", "ROOT", "--preset", "tuned"], "needs more than 125 training images"),
+        (["--data", "ROOT", "--stream", "--methods", "bbb"], "--stream is for samplers"),
     ],
 )
-def test_what_cannot_be_done_is_told_before_anything_is(options, sentence, tmp_path):
+def test_what_cannot_be_done_is_told_before_anything_is(options, sentence, root, tmp_path):
+    options = [str(root) if option == "ROOT" else option for option in options]
     result = CliRunner().invoke(app, ["reproduce", "images", "--out", str(tmp_path / "out"), *options])
     assert result.exit_code == 2
     assert sentence in result.output
@@ -168,3 +203,4 @@ def test_the_presets_keep_the_papers_epochs():
     assert (settings.depth, settings.width, settings.batch_size, settings.points) == (18, 64, 125, 40)
     assert settings.steps_of(settings.burn_in, 60_000) == 100 * 480
     assert settings.steps_of(settings.thinning, 60_000) == 10 * 480
+    assert images_problem.settings_for("paper", "fashion", burn_in=1).burn_in == 1

@@ -120,8 +120,12 @@ def reproduce_images(
     preset: Annotated[str, typer.Option(help="quick, tuned or paper (ResNet-18, for an accelerator).")] = "quick",
     datasets: Annotated[str, typer.Option(help="Of mnist, fashion and cifar10, joined by commas.")] = "mnist,fashion",
     seeds: Annotated[int, typer.Option(min=1, help="Seeds, each with its own training images and chains.")] = 3,
-    methods: Annotated[str, typer.Option(help="Names joined by commas.")] = "sgld,fsgld,sghmc,fsghmc,gp",
-    jobs: Annotated[int, typer.Option(min=1, help="Worker processes, each on a core of its own.")] = 2,
+    methods: Annotated[
+        str, typer.Option(help="Names joined by commas; also bbb, fbnn and ifbnn, or all.")
+    ] = "sgld,fsgld,sghmc,fsghmc,gp",
+    jobs: Annotated[
+        int, typer.Option(min=1, help="Worker processes, each on a core of its own; 1 for an accelerator.")
+    ] = 2,
     data: Annotated[Path | None, typer.Option(help="The folder that holds the image sets.")] = None,
     images: Annotated[int | None, typer.Option(min=100, help="Training images instead of the preset's.")] = None,
     half: Annotated[bool, typer.Option(help="Compute in bfloat16, for accelerators.")] = False,

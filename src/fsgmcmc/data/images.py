@@ -168,7 +168,7 @@ def _read_svhn(base: Path, part: str) -> Arrays:
         raise ValueError(f"{path} is no SVHN file ({error}): copy it again") from None
     if x.shape[1:] != (32, 32, 3) or x.dtype != np.uint8:
         raise ValueError(f"{path} holds images of shape {x.shape[1:]} and type {x.dtype}, not (32, 32, 3) of bytes")
-    return x, y % 10, [path]
+    return x, np.where(y == 10, 0, y), [path]
 
 
 SETS: dict[str, tuple[str, Callable[[Path, str], Arrays]]] = {

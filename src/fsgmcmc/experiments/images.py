@@ -26,7 +26,7 @@ from fsgmcmc.sampling import DivergenceError, sample
 from fsgmcmc.warm_up import DivergedWarmUpError
 
 # Of what a run does with its settings: to be raised with every change of that.
-REVISION = 2
+REVISION = 3
 ENTROPY_BINS = 30
 
 
@@ -123,21 +123,28 @@ def run(
 ) -> dict[str, Any]:
     """One run: its record, with scores missing where it diverged.
 
-    From the file of the checkpoint an interrupted run goes on; `seconds` are those of this process.
+    From the file of the checkpoint an interrupted run goes on; its `seconds` are not known.
     """
+    resumed = checkpoint.path is not None and checkpoint.path.exists()
     problem = prepare(dataset, seed, settings, data)
     record: dict[str, Any] = {"dataset": dataset, "method": method, "preset": settings.preset, "seed": seed}
     sizes = {"images": len(problem.x), "test_images": len(problem.test), "foreign_images": len(problem.foreign)}
+    sizes |= {"gp_images": len(problem.fit.x)}
     record |= sizes | {"prior_seconds": problem.prior_seconds, "settings": fingerprint(settings)}
     began = time.monotonic()
     try:
-        with warnings.catch_warnings(action="ignore", category=UserWarning):
+        with warnings.catch_warnings(record=True, action="always", category=UserWarning) as heard:
             prediction, info = METHODS[method](problem, settings, number(dataset, seed, method), checkpoint)
         scores = score(prediction, problem.labels)
     except (DivergenceError, DivergedWarmUpError, variational.DivergedFitError):
         info, scores = {}, {}
     nothing = dict.fromkeys((*SCORES, "weights", "step_size", "images_per_second"))
-    return record | nothing | info | scores | {"seconds": time.monotonic() - began, "diverged": not scores}
+    ending = {
+        "warnings": sorted({str(warning.message) for warning in heard}),
+        "seconds": None if resumed else time.monotonic() - began,
+        "diverged": not scores,
+    }
+    return record | nothing | info | scores | ending
 
 
 SCORES = (
@@ -162,12 +169,17 @@ def score(prediction: CategoricalPrediction, labels: np.ndarray) -> dict[str, An
         scores |= {f"auroc_{name}": metrics.auroc(*pair), f"aupr_{name}": metrics.aupr(*pair)}
     rows, confidence, right = metrics.reliability(known, labels)
     full = rows > 0
-    edges = np.linspace(0, math.log(CLASSES), ENTROPY_BINS + 1)
+    edges = entropy_edges()
     return scores | {
         "reliability": [rows[full].tolist(), confidence[full].tolist(), right[full].tolist()],
         "entropy_known": np.histogram(np.minimum(known.entropy, edges[-1]), edges)[0].tolist(),
         "entropy_foreign": np.histogram(np.minimum(foreign.entropy, edges[-1]), edges)[0].tolist(),
     }
+
+
+def entropy_edges() -> np.ndarray:
+    """Borders of the bins of the histograms, in nats."""
+    return np.linspace(0, math.log(CLASSES), ENTROPY_BINS + 1)
 
 
 def number(dataset: str, seed: int, method: str) -> int:

@@ -30,8 +30,6 @@ FOREIGN = {"mnist": "fashion", "fashion": "mnist", "cifar10": "svhn"}
 NUGGET = 1e-3
 # Of the choice of test images: the first ones of MNIST are harder than the others.
 TEST_SEED = 0
-# Training images among which points apart from the minibatch are drawn where the others stay on the host.
-STREAMED_POOL = 2000
 
 
 @dataclass(frozen=True)
@@ -138,11 +136,11 @@ PRESETS = {
 
 def settings_for(preset: str, dataset: str, **changes: Any) -> Settings:
     """The settings of a preset for one set, with fields changed where a change is not None."""
-    settings = replace(PRESETS[preset], **{name: value for name, value in changes.items() if value is not None})
-    if preset != "paper":
-        return settings
-    burn_in, thinning = PAPER_EPOCHS[dataset]
-    return replace(settings, burn_in=burn_in, thinning=thinning)
+    settings = PRESETS[preset]
+    if preset == "paper":
+        burn_in, thinning = PAPER_EPOCHS[dataset]
+        settings = replace(settings, burn_in=burn_in, thinning=thinning)
+    return replace(settings, **{name: value for name, value in changes.items() if value is not None})
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +186,7 @@ def prepare(dataset: str, seed: int, settings: Settings, data: Path | None) -> P
 
 def points_apart(problem: Problem, settings: Settings) -> Measurement:
     """Measurement points that have nothing to do with the minibatch."""
-    return subset(problem.x[:STREAMED_POOL] if settings.stream else problem.x, settings.points)
+    return subset(problem.x, settings.points)
 
 
 def posterior(problem: Problem, settings: Settings, measurement: Measurement | None) -> Posterior:

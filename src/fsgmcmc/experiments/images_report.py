@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fsgmcmc.data.images import CLASSES
 from fsgmcmc.experiments import published
-from fsgmcmc.experiments.images import ENTROPY_BINS, SCORES
+from fsgmcmc.experiments.images import ENTROPY_BINS, SCORES, entropy_edges
 from fsgmcmc.experiments.images_problem import FOREIGN
 from fsgmcmc.experiments.tables import (
     METHODS,
@@ -26,12 +25,14 @@ from fsgmcmc.experiments.tables import (
     plus_minus,
     table,
 )
+from fsgmcmc.metrics import RELIABILITY_BINS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 COLUMNS = (
-    *("dataset", "method", "preset", "seed", "images", "test_images", "foreign_images", "weights", *SCORES),
+    *("dataset", "method", "preset", "seed", "images", "test_images", "foreign_images", "gp_images", "weights"),
+    *SCORES,
     *("step_size", "images_per_second", "prior_seconds", "seconds", "diverged"),
 )
 # Title, key, decimals.
@@ -49,17 +50,22 @@ TABLE = (
 # Bins of the reliability diagram with fewer images are not drawn: their accuracy is chance.
 FEWEST_IN_BIN = 10
 INTRODUCTION = (
-    "Mean ± standard deviation over seeds, each with its own training images and chains. NLL is in nats an image, ECE "
-    "has 15 bins, AUROC and AUPR tell foreign test images from the set's own by the entropy of the predictive "
-    "probabilities or by the mutual information of label and function. *exact GP* is the Dirichlet Gaussian process "
-    "alone.",
+    "Mean ± standard deviation over seeds, each with its own chains and, where a preset takes a part of them, its own "
+    f"training images; all share the test images. NLL is in nats an image, ECE has {RELIABILITY_BINS} bins, AUROC and "
+    "AUPR tell foreign test images from the set's own by the entropy of the predictive probabilities or by the mutual "
+    "information of label and function. *exact GP* is the Dirichlet Gaussian process alone, which has seen only the "
+    "images that its kernel was fitted to.",
+    "All chains begin where Adam ends and have as many gradients as each other. Steps are measured for each posterior, "
+    "so that one chain may move further from its start than another: methods are compared as a user gets them, and in "
+    "the small presets no chain has forgotten its start.",
     "The paper's numbers (Wu, Xuan and Lu, 2025) are for ResNet-18 with all training images on an accelerator. The "
     "presets `quick` and `tuned` have a small residual network, fewer training images and two cores: compare the "
     "methods with each other, not with the paper.",
 )
 PAIR_LEGEND = (
     "Mean paired difference over seeds, functional minus parameter prior, ± its standard error, with a two-sided "
-    "paired t-test. A lower error and a higher AUROC are in favour of the functional prior."
+    "paired t-test, not corrected for the number of tests. A lower error and a higher AUROC are in favour of the "
+    "functional prior."
 )
 
 Record = dict[str, Any]
@@ -72,7 +78,7 @@ def markdown(records: list[Record], note: str = "") -> str:
     blocks.append(f"Runs: {len(records)}. Diverged, and left out of every mean: {lost}.")
     for dataset in ordered((record["dataset"] for record in records), tuple(FOREIGN)):
         blocks += _section(dataset, [record for record in records if record["dataset"] == dataset])
-    blocks += _pairs(records)
+    blocks += [*_pairs(records), *_warnings(records)]
     return "\n\n".join(blocks) + "\n"
 
 
@@ -82,15 +88,18 @@ def _section(dataset: str, records: list[Record]) -> list[str]:
     for method in _methods(records):
         cells = [plus_minus(*mean_and_sd(_scores(records, method, key)), digits) for _, key, digits in TABLE]
         error, auroc = paper.get(method, (math.nan, math.nan))
-        rows.append([name_of(method), *cells, number(error, 2), number(auroc, 3)])
+        steps = _scores(records, method, "step_size").values()
+        step = f"{np.mean(list(steps)):.1e}" if steps else ""
+        rows.append([name_of(method), *cells, step, number(error, 2), number(auroc, 3)])
     example = records[0]
     seeds = len({record["seed"] for record in records})
     facts = (
         f"{seeds} seeds; {example['images']:,} training images, {example['test_images']:,} test images, "
-        f"{example['foreign_images']:,} foreign ones of {FOREIGN[dataset]}. Seconds are without the fit of the GP, "
+        f"{example['foreign_images']:,} foreign ones of {FOREIGN[dataset]}; {example['gp_images']:,} training "
+        "images of the GP. Seconds are without the fit of the GP, "
         f"{np.mean([record['prior_seconds'] for record in records]):.0f} s, which all methods of a seed share."
     )
-    head = ["", *(title for title, _, _ in TABLE), "paper: error, %", "paper: AUROC entropy"]
+    head = ["", *(title for title, _, _ in TABLE), "mean step", "paper: error, %", "paper: AUROC entropy"]
     return [f"## {dataset}", facts, table(head, rows)]
 
 
@@ -107,6 +116,15 @@ def _pairs(records: list[Record]) -> list[str]:
                 rows.append([*row[:2], str(test.splits), *row[2:]])
     head = ["", "pair", "seeds", "error, %", "p", "NLL", "p", "AUROC entropy", "p"]
     return ["## Functional against parameter prior", PAIR_LEGEND, table(head, rows)] if rows else []
+
+
+def _warnings(records: list[Record]) -> list[str]:
+    told = [
+        f"- {record['dataset']}, seed {record['seed']}, {name_of(record['method'])}: {text}"
+        for record in records
+        for text in record.get("warnings", [])
+    ]
+    return ["## Warnings", "\n".join(told)] if told else []
 
 
 def figure(records: list[Record], path: Path) -> None:
@@ -137,13 +155,12 @@ def figure(records: list[Record], path: Path) -> None:
 
 
 def _histogram(panel: "Axes", records: list[Record], dataset: str) -> None:
-    edges = np.linspace(0, math.log(CLASSES), ENTROPY_BINS + 1)
     for key, label, colour in (
         ("entropy_known", dataset, "#2f5597"),
         ("entropy_foreign", FOREIGN[dataset], "#c8561b"),
     ):
         counts = np.sum([record[key] for record in records], axis=0) if records else np.zeros(ENTROPY_BINS)
-        panel.stairs(counts / max(counts.sum(), 1), edges, fill=True, alpha=0.5, color=colour, label=label)
+        panel.stairs(counts / max(counts.sum(), 1), entropy_edges(), fill=True, alpha=0.5, color=colour, label=label)
     panel.set_yscale("log")
     panel.set_ylim(1e-4, 1)
     panel.legend(frameon=False, fontsize=7)
@@ -157,7 +174,7 @@ def _reliability(panel: "Axes", records: list[Record], methods: list[str]) -> No
         if not bins:
             continue
         rows, confidence, right = np.concatenate(bins, axis=1)
-        place = np.ceil(15 * confidence)
+        place = np.ceil(RELIABILITY_BINS * confidence)
         points = [
             [np.average(values[place == p], weights=rows[place == p]) for values in (confidence, right)]
             for p in np.unique(place)

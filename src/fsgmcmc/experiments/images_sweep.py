@@ -42,7 +42,9 @@ def plan(
         for one in loaded:
             content.update(one.x.tobytes() + one.y.tobytes())
         settings[name] = images_problem.settings_for(preset, name, **changes, content=content.hexdigest()[:12])
-        train = loaded[0]
+        train, least = loaded[0], settings[name].batch_size
+        if min(len(train.x), settings[name].images or len(train.x)) <= least:
+            raise ValueError(f"{name} needs more than {least} training images, a minibatch of the preset {preset}")
         parts.append(f"{name}: {len(train.x):,} training images in {', '.join(train.files)}")
 
     def planned(dataset: str, seed: int, method: str) -> sweep.Run:
