@@ -12,8 +12,9 @@ from fsgmcmc.estimators.prior import of_classes
 from fsgmcmc.likelihoods import Categorical
 from fsgmcmc.predictions import CategoricalPrediction
 
-# Relative to the prior's variance: the transformed targets of a Dirichlet prior have noises around one.
-NUGGET = 1e-3
+# Relative to the prior's variance, of which the noise of the transformed targets is about half. A small one would hold
+# the network to functions of few weights: they lose more volume than labels, which say little, can outweigh.
+NUGGET = 0.5
 
 
 class FunctionalBNNClassifier(ClassifierMixin, FunctionalBNN):
