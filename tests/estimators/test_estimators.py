@@ -129,15 +129,25 @@ def test_a_kernel_has_the_units_of_the_data(waves):
     covariance = np.asarray(given.prior_.gram(given.units_.standardised(points))) * given.units_.target_scale**2
     np.testing.assert_allclose(covariance, 2500 * np.exp([[0, -0.5], [-0.5, 0]]), rtol=1e-4)
     assert given.noise_ == pytest.approx(5.0, rel=1e-6)
+
+
+@pytest.mark.slow
+def test_a_period_is_found_in_the_units_of_the_data(waves):
+    x, y = waves
     fitted = FunctionalBNNRegressor(periodic(period=60.0), **QUICK).fit(x, y)
     period = fitted.prior_.kernel.kernel.kernel2.period
     assert period == pytest.approx(20 * np.pi, rel=0.2)
 
 
-def test_a_name_for_the_kernel_and_one_chosen_by_evidence(waves):
-    x, y = waves
+@pytest.mark.slow
+def test_a_kernel_is_chosen_by_evidence(waves):
+    x, _ = waves
     line = FunctionalBNNRegressor("auto", **QUICK).fit(x, 3 * x[:, 0] + np.random.default_rng(0).standard_normal(60))
     assert "linear" in line.kernel_
+
+
+def test_wrong_words_are_refused(waves):
+    x, y = waves
     with pytest.raises(ValueError, match="unknown kernel 'smooth'"):
         FunctionalBNNRegressor("smooth", **QUICK).fit(x, y)
     with pytest.raises(ValueError, match="name one"):

@@ -44,7 +44,7 @@ def root(tmp_path_factory):
     return folder
 
 
-FEW = ("fsgld", "uniform")
+FEW = ("sgld", "uniform")
 ALL = [name if name in FEW else pytest.param(name, marks=pytest.mark.slow) for name in bandit.METHODS]
 
 

@@ -46,7 +46,7 @@ def data(tmp_path):
     return tmp_path / "data"
 
 
-OFTEN = {"fsgld", "gp", "bbb"}
+OFTEN = {"gp", "bbb"}
 ALL = [name if name in OFTEN else pytest.param(name, marks=pytest.mark.slow) for name in sorted(uci.METHODS)]
 
 
