@@ -12,8 +12,8 @@ from fsgmcmc.estimators.prior import of_classes
 from fsgmcmc.likelihoods import Categorical
 from fsgmcmc.predictions import CategoricalPrediction
 
-# Relative to the prior's variance, of which the noise of the transformed targets is about half. A small one would hold
-# the network to functions of few weights: they lose more volume than labels, which say little, can outweigh.
+# Relative to the prior's variance, of which the noise of the transformed targets is about half. With a small
+# one predictions stay near uniform: labels say little against the volume of the weights (docs/what-is-sampled.md).
 NUGGET = 0.5
 
 
