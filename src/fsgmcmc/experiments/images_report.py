@@ -93,10 +93,11 @@ def _section(dataset: str, records: list[Record]) -> list[str]:
         rows.append([name_of(method), *cells, step, number(error, 2), number(auroc, 3)])
     example = records[0]
     seeds = len({record["seed"] for record in records})
+    own, foreign = example["test_images"], example["foreign_images"]
     facts = (
-        f"{seeds} seeds; {example['images']:,} training images, {example['test_images']:,} test images, "
-        f"{example['foreign_images']:,} foreign ones of {FOREIGN[dataset]}; {example['gp_images']:,} training "
-        "images of the GP. Seconds are without the fit of the GP, "
+        f"{seeds} seed{'s' * (seeds > 1)}; {example['images']:,} training images, {own:,} test images, {foreign:,} "
+        f"foreign ones of {FOREIGN[dataset]}, so that chance has an AUPR of {foreign / (own + foreign):.2f}; "
+        f"{example['gp_images']:,} training images of the GP. Seconds are without the fit of the GP, "
         f"{np.mean([record['prior_seconds'] for record in records]):.0f} s, which all methods of a seed share."
     )
     head = ["", *(title for title, _, _ in TABLE), "mean step", "paper: error, %", "paper: AUROC entropy"]
