@@ -17,6 +17,7 @@ from fsgmcmc import (
     DivergenceError,
     Gaussian,
     GaussianProcess,
+    ResNet,
     WarmUp,
     fsgld,
     function_space,
@@ -129,6 +130,16 @@ def test_bfloat16_keeps_the_gradient_in_float32_and_close():
     assert rounded.dtype == jnp.float32
     difference = jnp.linalg.norm(gradient - rounded) / jnp.linalg.norm(gradient)
     assert 0 < difference < 0.03  # eight bits of mantissa
+
+
+def test_a_normalised_network_in_bfloat16_stays_near_the_exact_one():
+    """The statistics of the normalisation are exact: with those of bfloat16 the difference is 0.010 instead of 0.005."""
+    pictures = 20 + jax.random.normal(jax.random.key(0), (4, 8, 8, 1))
+    network = ResNet(8, width=4)
+    params = network.init(jax.random.key(1), 1, 3)
+    exact, low = (jax.jit(each.apply)(params, pictures) for each in (network, BFloat16(network)))
+    assert low.dtype == jnp.float32
+    assert 0 < jnp.linalg.norm(exact - low) / jnp.linalg.norm(exact) < 0.007
 
 
 def test_augmentation_mirrors_every_other_picture():

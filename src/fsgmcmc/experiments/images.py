@@ -128,8 +128,8 @@ def run(
     resumed = checkpoint.path is not None and checkpoint.path.exists()
     problem = prepare(dataset, seed, settings, data)
     record: dict[str, Any] = {"dataset": dataset, "method": method, "preset": settings.preset, "seed": seed}
-    sizes = {"images": len(problem.x), "test_images": len(problem.test), "foreign_images": len(problem.foreign)}
-    sizes |= {"gp_images": len(problem.fit.x)}
+    parts = {"images": problem.x, "test_images": problem.test, "foreign_images": problem.foreign}
+    sizes = {name: len(part) for name, part in (parts | {"gp_images": problem.fit.x}).items()}
     record |= sizes | {"prior_seconds": problem.prior_seconds, "settings": fingerprint(settings)}
     began = time.monotonic()
     try:
