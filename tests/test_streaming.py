@@ -133,7 +133,7 @@ def test_bfloat16_keeps_the_gradient_in_float32_and_close():
 
 
 def test_a_normalised_network_in_bfloat16_stays_near_the_exact_one():
-    """The statistics of the normalisation are exact: with those of bfloat16 the difference is 0.010 instead of 0.005."""
+    """The statistics of the normalisation are exact: with rounded ones the difference is 0.010 instead of 0.005."""
     pictures = 20 + jax.random.normal(jax.random.key(0), (4, 8, 8, 1))
     network = ResNet(8, width=4)
     params = network.init(jax.random.key(1), 1, 3)
