@@ -14,17 +14,13 @@ the fold, and nothing is chosen by hand for a set:
 What is finished in the folder is not done again; practitioners.md and practitioners.csv are made of all that is there.
 """
 
-import argparse
-import json
-import time
-import warnings
-from collections.abc import Callable
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from folds import FOLDS, Comparison, Score
 from sklearn.datasets import load_diabetes
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
@@ -32,30 +28,17 @@ from sklearn.model_selection import KFold
 
 from fsgmcmc import MLP, FunctionalBNNRegressor, metrics
 from fsgmcmc.data import Standardiser, load_uci
-from fsgmcmc.experiments.tables import leaders, mean_and_sd, plus_minus, table, write_csv
 from fsgmcmc.predictions import GaussianPrediction, MomentPrediction, RegressionPrediction
 
-DATASETS = ("diabetes", "yacht", "boston", "concrete")
-FOLDS = 5
-SCORES = {
-    "nll": "NLL, nats a row",
-    "crps": "CRPS",
-    "rmse": "RMSE",
-    "coverage_90": "share of rows in 90 % intervals",
-    "seconds": "seconds a fold",
-}
 INTRODUCTION = (
     "Five folds, mean ± standard deviation; CRPS and RMSE are in units of the target, and seconds hold the "
     "compilation. Every method gets the raw columns, and nothing is chosen by hand for a set. **Bold**: the best of a "
     "set, and all that a paired test over the folds (p = 0.05) does not call worse."
 )
-DIGITS = {"nll": 2, "crps": 2, "rmse": 2, "coverage_90": 2, "seconds": 0}
 # Of the ensemble: members, Adam's rate and batch, and the numbers of steps between which a held-out fifth decides.
 MEMBERS, RATE, BATCH = 5, 0.01, 100
 STOPS = (250, 500, 1000, 2000, 4000)
 LEAST_VARIANCE = 1e-6
-
-Method = Callable[[np.ndarray, np.ndarray, np.ndarray, int], RegressionPrediction]
 
 
 def ours(x: np.ndarray, y: np.ndarray, x_test: np.ndarray, seed: int) -> RegressionPrediction:
@@ -137,9 +120,6 @@ def ngboost(x: np.ndarray, y: np.ndarray, x_test: np.ndarray, seed: int) -> Regr
     return MomentPrediction(law.loc[:, None], np.zeros((len(x_test), 1)), law.scale[:, None])
 
 
-METHODS: dict[str, Method] = {"ours": ours, "gp": gaussian_process, "ensemble": ensemble, "ngboost": ngboost}
-
-
 def load(name: str, data: Path | None) -> tuple[np.ndarray, np.ndarray]:
     """Inputs and targets, in their units."""
     if name == "diabetes":
@@ -148,50 +128,21 @@ def load(name: str, data: Path | None) -> tuple[np.ndarray, np.ndarray]:
     return found.x, found.y
 
 
-def measure(name: str, method: str, data: Path | None, out: Path) -> None:
-    """Five folds of one method on one set, those that are not there yet."""
-    x, y = load(name, data)
-    for fold, (train, test) in enumerate(KFold(FOLDS, shuffle=True, random_state=0).split(x)):
-        path = out / f"{name}-{method}-{fold}.json"
-        if path.exists():
-            continue
-        began = time.monotonic()
-        with warnings.catch_warnings(action="ignore"):
-            law = METHODS[method](x[train], y[train], x[test], fold)
-            scores = metrics.summary(law, y[test])
-        record = {"dataset": name, "method": method, "fold": fold, **scores, "seconds": time.monotonic() - began}
-        path.write_text(json.dumps(record))
-        print(name, method, fold, *(f"{score} {record[score]:.3g}" for score in SCORES), flush=True)
-
-
-def report(out: Path) -> str:
-    """One table of all records that are there; bold as in the tables of the experiments."""
-    records = [json.loads(path.read_text()) for path in sorted(out.glob("*-*-*.json"))]
-    write_csv(records, ("dataset", "method", "fold", *SCORES), out / "practitioners.csv")
-    rows = []
-    for name in DATASETS:
-        of_set = {m: [r for r in records if (r["dataset"], r["method"]) == (name, m)] for m in METHODS}
-        columns = []
-        for score, digits in DIGITS.items():
-            by_method = {m: {r["fold"]: r[score] for r in own} for m, own in of_set.items()}
-            best = leaders(by_method) if score in ("nll", "crps", "rmse") else set()
-            cells = {m: plus_minus(*mean_and_sd(scores), digits) for m, scores in by_method.items()}
-            columns.append([f"**{cell}**" if m in best else cell for m, cell in cells.items()])
-        rows += [[name, m, *cells] for m, *cells in zip(METHODS, *columns, strict=True)]
-    return "\n\n".join(["# Out of the box on tables", INTRODUCTION, table(["", "", *SCORES.values()], rows)]) + "\n"
-
+REGRESSION = Comparison(
+    name="practitioners",
+    datasets=("diabetes", "yacht", "boston", "concrete"),
+    methods={"ours": ours, "gp": gaussian_process, "ensemble": ensemble, "ngboost": ngboost},
+    scores={
+        "nll": Score("NLL, nats a row", 2, bold=True),
+        "crps": Score("CRPS", 2, bold=True),
+        "rmse": Score("RMSE", 2, bold=True),
+        "coverage_90": Score("share of rows in 90 % intervals", 2, bold=False),
+        "seconds": Score("seconds a fold", 0, bold=False),
+    },
+    load=load,
+    splitter=KFold(FOLDS, shuffle=True, random_state=0),
+    introduction=INTRODUCTION,
+)
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, help="the folder that holds UCI_Datasets")
-    parser.add_argument("--out", type=Path, default=Path("out/practitioners"))
-    parser.add_argument("--datasets", default=",".join(DATASETS))
-    parser.add_argument("--methods", default=",".join(METHODS))
-    arguments = parser.parse_args()
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    for dataset in arguments.datasets.split(","):
-        for method in arguments.methods.split(","):
-            measure(dataset, method, arguments.data, arguments.out)
-    text = report(arguments.out)
-    (arguments.out / "practitioners.md").write_text(text)
-    print(text)
+    REGRESSION.main()

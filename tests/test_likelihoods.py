@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from fsgmcmc import MLP, Categorical, Gaussian, GaussianWeights, parameter_space
+from fsgmcmc import MLP, Categorical, Dirichlet, Gaussian, GaussianWeights, parameter_space
 
 
 def test_gaussian_log_density_is_that_of_scipy():
@@ -29,6 +29,19 @@ def test_categorical_log_density_is_a_log_softmax():
     y = jnp.array([1, 2, 0], dtype=jnp.int32)
     by_scipy = special.log_softmax(f, axis=1)[np.arange(3), np.asarray(y)]
     np.testing.assert_allclose(Categorical(3).log_prob((), jnp.asarray(f, jnp.float32), y), by_scipy, rtol=1e-6)
+
+
+def test_dirichlet_log_density_is_that_of_its_targets_by_scipy():
+    f, y = np.random.default_rng(0).normal(size=(4, 3)), np.array([2, 0, 1, 2])
+    alpha = 0.1 + np.eye(3)[y]
+    variance = np.log(1 + 1 / alpha)
+    by_scipy = stats.norm.logpdf(np.log(alpha) - variance / 2, f, np.sqrt(variance)).sum(axis=1)
+    likelihood = Dirichlet(3, concentration=0.1)
+    np.testing.assert_allclose(
+        likelihood.log_prob((), jnp.asarray(f, jnp.float32), jnp.asarray(y)), by_scipy, rtol=2e-5
+    )
+    with pytest.raises(ValueError, match="concentration"):
+        Dirichlet(3, concentration=0.0)
 
 
 @pytest.mark.parametrize("batch_size", [None, 2])

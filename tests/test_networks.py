@@ -50,6 +50,16 @@ def test_an_mlp_is_a_chain_of_affine_maps_and_activations():
             np.testing.assert_allclose(values, by_numpy, rtol=1e-5, atol=1e-5, err_msg=name)
 
 
+@pytest.mark.parametrize("hidden", [(), (3,), (3, 2)])
+def test_a_line_past_the_layers_is_added(key, hidden):
+    """What is left without it is the network of the layers alone."""
+    x, network = jnp.arange(12.0).reshape(4, 3), MLP(hidden, skip=True)
+    *layers, line = params = network.init(key, inputs=3, outputs=2)
+    with_line = np.asarray(MLP(hidden).apply(layers, x)) + np.asarray(x) @ np.asarray(line["weight"])
+    np.testing.assert_allclose(network.apply(params, x), with_line, rtol=1e-5, atol=1e-5)
+    assert network.fan_in(params)[-1] == {"weight": 3}
+
+
 @pytest.mark.parametrize("initial", ["unit", "fan_in"])
 def test_weights_start_independent_and_with_the_stated_variance(key, initial):
     network = MLP((40, 40, 40), initial=initial)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fsgmcmc import MLP, Categorical, Gaussian, Samples, WarmUp, parameter_space, sample, sgld
+from fsgmcmc import MLP, Categorical, Dirichlet, Gaussian, Samples, WarmUp, parameter_space, sample, sgld
 
 X = np.linspace(-1, 1, 12)
 SHORT = {"draws": 5, "thinning": 2, "burn_in": 4, "chains": 2, "warm_up": WarmUp(adam_steps=5, blocks=0)}
@@ -44,19 +44,20 @@ def test_known_noise_by_row_is_asked_for_at_new_rows():
     np.testing.assert_allclose(samples.predict(X, noise=np.full(12, 0.4)).aleatoric, 0.4)
 
 
-@pytest.mark.parametrize("kind", ["gaussian", "sampled", "categorical"])
+@pytest.mark.parametrize("kind", ["gaussian", "sampled", "categorical", "dirichlet"])
 def test_saved_samples_come_back_whole(kind, tmp_path):
-    if kind == "categorical":
-        labels = (X > 0).astype(int)
-        samples = sample(0, parameter_space(MLP((6,)), X, labels, likelihood=Categorical(2)), sgld(), **SHORT)
+    labels = {"categorical": Categorical(2), "dirichlet": Dirichlet(2, concentration=0.1)}.get(kind)
+    if labels is not None:
+        samples = sample(0, parameter_space(MLP((6,)), X, (X > 0).astype(int), likelihood=labels), sgld(), **SHORT)
     else:
         samples = gaussian_samples(sampled=kind == "sampled")
     path = tmp_path / "samples.npz"
     samples.save(path)
     loaded = Samples.load(path)
     assert loaded.info == samples.info
+    assert labels is None or loaded.likelihood == labels
     first, second = samples.predict(X), loaded.predict(X)
-    attribute = "probabilities" if kind == "categorical" else "std"
+    attribute = "probabilities" if labels is not None else "std"
     np.testing.assert_array_equal(getattr(first, attribute), getattr(second, attribute))
 
 

@@ -58,13 +58,15 @@ class Network(Protocol):
 class MLP:
     """A fully connected network; its input and output sizes come from the data.
 
-        h_0 = x,   h_l = activation(h_{l-1} W_l + b_l),   f = h_L W + b
+        h_0 = x,   h_l = activation(h_{l-1} W_l + b_l),   f = h_L W + b [+ x A]
 
     Args:
         hidden: Units of each hidden layer; an empty tuple gives a linear model.
         activation: One of `ACTIVATIONS`.
         initial: `"unit"` starts every weight at N(0, 1), which short length scales need; `"fan_in"` at
             N(0, 1 / fan in), which keeps wide networks and many features tame.
+        skip: Add x A, a line past all layers. Without it a network that is to be nearly linear, as some kernels want
+            it, has little room in its weights, and less the steeper it is (docs/what-is-sampled.md).
 
     Example:
         >>> network = MLP(hidden=(100, 100), activation="tanh")
@@ -76,6 +78,7 @@ class MLP:
     hidden: tuple[int, ...] = (100, 100)
     activation: str = "tanh"
     initial: str = "unit"
+    skip: bool = False
 
     def __post_init__(self) -> None:
         if self.activation not in ACTIVATIONS:
@@ -100,17 +103,22 @@ class MLP:
                     "bias": scale * jax.random.normal(bias_key, (units,)),
                 }
             )
+        if self.skip:
+            scale = 1.0 if self.initial == "unit" else inputs**-0.5
+            skip_key = jax.random.fold_in(key, len(sizes))
+            layers.append({"weight": scale * jax.random.normal(skip_key, (inputs, outputs))})
         return layers
 
     def apply(self, params: Params, x: Float[Array, "batch inputs"]) -> Float[Array, "batch outputs"]:
         """f(x; params) for every row of `x`."""
-        last = params[-1]
-        return self.hidden_values(params, x) @ last["weight"] + last["bias"]
+        last = params[len(self.hidden)]
+        values = self.hidden_values(params, x) @ last["weight"] + last["bias"]
+        return values + x @ params[-1]["weight"] if self.skip else values
 
     def hidden_values(self, params: Params, x: Float[Array, "batch inputs"]) -> Float[Array, "batch units"]:
         """The last hidden layer, or x itself in a linear model."""
         activation = ACTIVATIONS[self.activation]
-        for layer in params[:-1]:
+        for layer in params[: len(self.hidden)]:
             x = activation(x @ layer["weight"] + layer["bias"])
         return x
 

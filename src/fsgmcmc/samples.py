@@ -1,7 +1,7 @@
 """Samples: draws of the parameters, and what they predict."""
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import equinox as eqx
@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Shaped
 
 from fsgmcmc import _checks, _storage
 from fsgmcmc._ravel import Ravel
-from fsgmcmc.likelihoods import Categorical, Gaussian, Weighted
+from fsgmcmc.likelihoods import Categorical, Dirichlet, Gaussian, Weighted
 from fsgmcmc.networks import MLP, Network, as_network
 from fsgmcmc.posterior import Position, Posterior
 from fsgmcmc.predictions import CategoricalPrediction, GaussianPrediction
@@ -260,10 +260,17 @@ def _apply(
 def _describe_network(network: Any) -> dict[str, Any] | None:
     if not isinstance(network, MLP):
         return None
-    return {"hidden": list(network.hidden), "activation": network.activation, "initial": network.initial}
+    return {**asdict(network), "hidden": list(network.hidden)}
 
 
 def _describe_likelihood(likelihood: Gaussian | Categorical) -> dict[str, Any]:
+    if isinstance(likelihood, Dirichlet):
+        return {
+            "kind": "dirichlet",
+            "classes": likelihood.classes,
+            "concentration": likelihood.concentration,
+            "noise_scale": likelihood.noise_scale,
+        }
     if isinstance(likelihood, Categorical):
         return {"kind": "categorical", "classes": likelihood.classes}
     return {"kind": "gaussian", "sampled": likelihood.sampled, "spread": likelihood.spread}
@@ -272,5 +279,7 @@ def _describe_likelihood(likelihood: Gaussian | Categorical) -> dict[str, Any]:
 def _restore_likelihood(description: dict[str, Any], leaves: list[np.ndarray]) -> Gaussian | Categorical:
     if description["kind"] == "categorical":
         return Categorical(description["classes"])
+    if description["kind"] == "dirichlet":
+        return Dirichlet(description["classes"], description["concentration"], description["noise_scale"])
     floor = float(leaves[1]) if len(leaves) > 1 else 0.0  # files of earlier versions have none
     return Gaussian(leaves[0], sampled=description["sampled"], spread=description["spread"], floor=floor)

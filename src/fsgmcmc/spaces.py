@@ -50,7 +50,7 @@ def function_space(
         x: Inputs (rows, features).
         y: Targets (rows,) or (rows, outputs); labels for a categorical likelihood.
         prior: A `GaussianProcess`, a `Functional`, or a sum of priors.
-        likelihood: `Gaussian` or `Categorical`, or one of them `Weighted`.
+        likelihood: `Gaussian`, `Categorical` or `Dirichlet`, or one of them `Weighted`.
         measurement: Where a bare `GaussianProcess` is evaluated. By default the training inputs: all of them up
             to 1000 rows, 200 redrawn at every step beyond.
         batch_size: Rows of the likelihood in each gradient; None uses all.

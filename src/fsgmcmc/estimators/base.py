@@ -94,9 +94,9 @@ class FunctionalBNN(BaseEstimator, ABC):
     def samples_(self) -> Samples:
         """The draws, as the rest of the library has them; inputs and targets in their standardised units."""
         check_is_fitted(self)
-        network, likelihood, outputs = MLP(tuple(self.hidden), initial="fan_in"), self._likelihood(), self._outputs()
+        likelihood, outputs = self._likelihood(), self._outputs()
         return Samples.of_arrays(
-            self.positions_, self.energy_, network, likelihood, self.n_features_in_, outputs, self.info_
+            self.positions_, self.energy_, self._network(), likelihood, self.n_features_in_, outputs, self.info_
         )
 
     def diagnose(self) -> Report | None:
@@ -119,6 +119,9 @@ class FunctionalBNN(BaseEstimator, ABC):
             raise ValueError(f"unknown prior {self.prior!r}; choose 'pretrained' or 'fixed'")
         if self.prior == "fixed" and self.kernel == "auto":
             raise ValueError("prior='fixed' takes a kernel as it is, but kernel='auto' leaves it open: name one")
+
+    def _network(self) -> MLP:
+        return MLP(tuple(self.hidden), initial="fan_in", skip=self.skip_)
 
     def _rows(self, X: Any, y: np.ndarray, sample_weight: Any) -> Rows:
         """The rows as they are fitted; `units_` is set."""
@@ -143,6 +146,8 @@ class FunctionalBNN(BaseEstimator, ABC):
     def _infer(self, rows: Rows, found: Found, nugget: float, likelihood: Gaussian | Categorical) -> None:
         """Sample or fit the network to standardised rows; what it takes to predict is set."""
         rows = rows._replace(x=self.units_.standardised(rows.x))
+        # Where the process is linear far from the data the network is too, and elsewhere neither is.
+        self.skip_ = isinstance(found.kernel, str) and "linear" in found.kernel
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         posterior = self._posterior(rows, found.process, nugget, Weighted(likelihood, rows.weights))
         if self.method in PADDED:
@@ -177,7 +182,7 @@ class FunctionalBNN(BaseEstimator, ABC):
         self.novelty_ = Novelty.of(found.process, rows.x)
 
     def _posterior(self, rows: Rows, process: GaussianProcess, nugget: float, likelihood: Weighted) -> Posterior:
-        x, network = rows.x, MLP(tuple(self.hidden), initial="fan_in")
+        x, network = rows.x, self._network()
         if self.method in ("sgld", "sghmc", "bbb"):
             weights, batch = GaussianWeights(), recipe.batch_size_for(len(x))
             if self.method == "bbb":

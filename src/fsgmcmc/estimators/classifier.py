@@ -7,22 +7,21 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from fsgmcmc import recipe
 from fsgmcmc.estimators.base import FunctionalBNN
 from fsgmcmc.estimators.prior import of_classes
-from fsgmcmc.likelihoods import Categorical
+from fsgmcmc.likelihoods import Dirichlet
 from fsgmcmc.predictions import CategoricalPrediction
-
-# Relative to the prior's variance, of which the noise of the transformed targets is about half. With a small
-# one predictions stay near uniform: labels say little against the volume of the weights (docs/what-is-sampled.md).
-NUGGET = 0.5
+from fsgmcmc.priors.dirichlet import dirichlet_targets
 
 
 class FunctionalBNNClassifier(ClassifierMixin, FunctionalBNN):
     """A Bayesian neural network whose logits have Gaussian processes as their prior.
 
-    Labels are turned into regression targets with known noise (a Dirichlet prior), to which the processes are fitted;
-    the network's posterior has a softmax likelihood. Parameters and attributes are those of `FunctionalBNNRegressor`,
-    but for the noise, which labels do not have; `classes_` are the labels.
+    Labels are turned into regression targets with known noise (`Dirichlet`), to which first the processes are fitted
+    and then the network; a softmax of its logits gives the probabilities. Parameters and attributes are those of
+    `FunctionalBNNRegressor` but for the noise: `classes_` are the labels, and `noise_scale_` is 1 where like rows have
+    one label and more where they have several.
 
     Example:
         >>> X = np.linspace(-1, 1, 40)[:, None]
@@ -45,7 +44,11 @@ class FunctionalBNNClassifier(ClassifierMixin, FunctionalBNN):
             raise ValueError(f"y holds one class, {self.classes_[int(rows.y[0])]!r}: there is nothing to tell apart")
         rows = rows._replace(y=rows.y.astype(np.int32))
         found = of_classes(self.kernel, self.prior == "pretrained", rows.x, rows.y, len(self.classes_), self.units_)
-        self._infer(rows, found, NUGGET, self._likelihood())
+        self.noise_scale_ = found.noise
+        _, noise = dirichlet_targets(np.arange(len(self.classes_)), len(self.classes_), noise_scale=found.noise)
+        typical = float(np.sqrt(np.mean(np.square(noise))))
+        nugget = recipe.nugget_for(found.process, self.units_.standardised(rows.x), typical)
+        self._infer(rows, found, nugget, self._likelihood())
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -65,9 +68,9 @@ class FunctionalBNNClassifier(ClassifierMixin, FunctionalBNN):
         """The whole predictive law: probabilities, entropy and mutual information (`fsgmcmc.metrics` takes it)."""
         return CategoricalPrediction(self._draws(X))
 
-    def _likelihood(self) -> Categorical:
+    def _likelihood(self) -> Dirichlet:
         check_is_fitted(self, "classes_")
-        return Categorical(len(self.classes_))
+        return Dirichlet(len(self.classes_), noise_scale=self.noise_scale_)
 
     def _outputs(self) -> int:
         return len(self.classes_)

@@ -65,6 +65,7 @@ def save_model(estimator: FunctionalBNN, folder: str | Path, extra: dict[str, An
         "kernel": estimator.kernel_,
         "features": estimator.n_features_in_,
         "rows": estimator.n_rows_,
+        "skip": estimator.skip_,
         "usual": novelty.usual,
         "target": {"shift": units.target_shift, "scale": units.target_scale},
         "info": estimator.info_,
@@ -74,7 +75,7 @@ def save_model(estimator: FunctionalBNN, folder: str | Path, extra: dict[str, An
     if isinstance(estimator, FunctionalBNNRegressor):
         meta |= {"noise": estimator.noise_, "noise_start": estimator.noise_start_}
     else:
-        meta |= {"classes": estimator.classes_.tolist()}
+        meta |= {"classes": estimator.classes_.tolist(), "noise_scale": estimator.noise_scale_}
     document = {"schema": SCHEMA, "version": VERSION, "fsgmcmc": __version__, **meta, **(extra or {})}
     json.dumps(document, default=_plain)  # what cannot be written is found before anything is
     older = _arrays_of(folder)
@@ -172,10 +173,12 @@ def _estimator(document: dict[str, Any], arrays: dict[str, np.ndarray]) -> Funct
     estimator.positions_, estimator.energy_ = arrays["positions"], arrays["energy"]
     estimator.kernel_, estimator.n_rows_, estimator.info_ = document["kernel"], document["rows"], document["info"]
     estimator.n_features_in_ = document["features"]
+    estimator.skip_ = document.get("skip", False)  # models of earlier versions have none
     if "feature_names" in document:
         estimator.feature_names_in_ = np.array(document["feature_names"], dtype=object)
     if isinstance(estimator, FunctionalBNNRegressor):
         estimator.noise_, estimator.noise_start_ = document["noise"], document["noise_start"]
     else:
         estimator.classes_ = np.asarray(document["classes"])
+        estimator.noise_scale_ = document.get("noise_scale", 1.0)  # likewise
     return estimator

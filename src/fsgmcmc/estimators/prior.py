@@ -38,7 +38,10 @@ class Units(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A Gaussian process, the noise beside it in standard deviations of y, and the kernel: its word, or as given."""
+    """A Gaussian process, the noise beside it, and the kernel: its word, or as given.
+
+    The noise is in standard deviations of y; of labels it is the factor t of `fsgmcmc.priors.dirichlet`.
+    """
 
     process: GaussianProcess
     noise: float
@@ -93,12 +96,15 @@ def of_classes(kernel: str | Kernel, pretrained: bool, x: Any, labels: np.ndarra
         form = kernel_by_name(kernel, x.shape[1]) if isinstance(kernel, str) else kernel
         # A fixed kernel around the mean of the targets of each class.
         mean = dirichlet_targets(labels, classes)[0].mean(axis=0)
-        return pretrain_classes(GaussianProcess(form, mean), x, labels, classes, epochs, max_points=rows)
+        return pretrain_classes(
+            GaussianProcess(form, mean), x, labels, classes, epochs, noise_scale=None, max_points=rows
+        )
 
     if kernel == "auto":
         kernel = max(SINGLE, key=lambda word: fit(word, SCREENING_ROWS, SCREENING_EPOCHS).evidence)
-    process = fit(kernel, ROWS, EPOCHS if pretrained else 0).prior
+    found = fit(kernel, ROWS, EPOCHS if pretrained else 0)
+    process = found.prior
     if not words:
         assert isinstance(process.kernel, Kernel)
         process = GaussianProcess(InUnits(process.kernel, units.shift, units.scale, 1.0), process.mean)
-    return Found(process, 1.0, kernel)
+    return Found(process, found.noise_scale, kernel)

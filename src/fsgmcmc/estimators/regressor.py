@@ -27,7 +27,7 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
             evidence. Or a tinygp kernel, whose numbers are in the units of the data.
         method: "fsghmc", "fsgld" (priors on functions), "sghmc", "sgld" (priors on weights), or one of the variational
             "fbnn", "ifbnn" and "bbb".
-        hidden: Units of each hidden layer.
+        hidden: Units of each hidden layer. A line past them is added where the kernel has a linear part.
         prior: "pretrained" fits the kernel's numbers, the mean and the noise by marginal likelihood; "fixed" takes the
             kernel as it is, around the mean of y. A word has unit numbers, in standard deviations of the data.
         noise: Standard deviation of the observations in the units of y, where it is known; None learns it.

@@ -1,10 +1,13 @@
 """Gaussian processes for classes, by transformed Dirichlet targets (Milios et al., 2018).
 
-    α_ic = α₀ + 1[y_i = c],    σ̃²_ic = log(1/α_ic + 1),    ỹ_ic = log α_ic − σ̃²_ic / 2
+    α_ic = α₀ + 1[y_i = c],    s²_ic = log(1/α_ic + 1),    ỹ_ic = log α_ic − s²_ic / 2,    σ̃_ic = t s_ic
 
 A label becomes a regression target for every class, with a noise that is known: near −0.33 for the class of the row and
 −6.91 for the others when α₀ = 0.01. One Gaussian process per class, with a constant mean, is fitted to them. It is a
 prior for the logits of a network, and a classifier of its own.
+
+The factor t, ours, is 1 where rows of a kind have one label. Where they have several, no smooth function is within the
+noise of the targets, and a kernel that is to explain them becomes short; a larger t makes room.
 """
 
 from typing import NamedTuple
@@ -20,10 +23,12 @@ from fsgmcmc.priors.pretraining import pretrain
 
 # α₀: small, so that a label counts for much.
 CONCENTRATION = 0.01
+# Values of t, tried in this order as long as the evidence grows.
+NOISE_SCALES = (1.0, 1.4, 2.0, 2.8, 4.0)
 
 
 def dirichlet_targets(
-    labels: ArrayLike, classes: int, concentration: float = CONCENTRATION
+    labels: ArrayLike, classes: int, concentration: float = CONCENTRATION, noise_scale: float = 1.0
 ) -> tuple[Float[np.ndarray, "n classes"], Float[np.ndarray, "n classes"]]:
     """ỹ and the standard deviations σ̃.
 
@@ -33,10 +38,11 @@ def dirichlet_targets(
         [[-6.91 -0.33]] [[2.15 0.83]]
     """
     _checks.positive(concentration, "concentration")
+    _checks.positive(noise_scale, "noise_scale")
     classes = _checks.count(classes, "classes", least=2)
     alpha = concentration + np.eye(classes)[_checks.labels(labels, classes)]
     variance = np.log1p(1 / alpha)
-    return np.log(alpha) - variance / 2, np.sqrt(variance)
+    return np.log(alpha) - variance / 2, noise_scale * np.sqrt(variance)
 
 
 class PretrainedClasses(NamedTuple):
@@ -46,6 +52,7 @@ class PretrainedClasses(NamedTuple):
     - `evidence`: log marginal likelihood of the transformed targets used.
     - `x`, `labels`: the rows used.
     - `concentration`: α₀.
+    - `noise_scale`: t.
     """
 
     prior: GaussianProcess
@@ -53,11 +60,13 @@ class PretrainedClasses(NamedTuple):
     x: Float[np.ndarray, "n *features"]
     labels: Int[np.ndarray, " n"]
     concentration: float
+    noise_scale: float
 
     def classify(self, x_new: ArrayLike, draws: int = 100, seed: int = 0) -> CategoricalPrediction:
         """Predictions of the Gaussian processes alone: draws of their logits at each point by itself."""
         classes = np.size(self.prior.mean)
-        exact = self.prior.condition(self.x, *dirichlet_targets(self.labels, classes, self.concentration))
+        targets = dirichlet_targets(self.labels, classes, self.concentration, self.noise_scale)
+        exact = self.prior.condition(self.x, *targets)
         latent = exact.predict(x_new, noise=1.0)
         noise = np.random.default_rng(seed).standard_normal((_checks.count(draws, "draws"), *latent.mean.shape))
         return CategoricalPrediction(latent.mean + latent.epistemic * noise)
@@ -71,6 +80,7 @@ def pretrain_classes(
     epochs: int = 500,
     *,
     concentration: float = CONCENTRATION,
+    noise_scale: float | None = 1.0,
     starts: int = 2,
     max_points: int = 1000,
     seed: int = 0,
@@ -84,6 +94,7 @@ def pretrain_classes(
         classes: How many there are.
         epochs: Most iterations of L-BFGS; 0 returns the start.
         concentration: α₀.
+        noise_scale: t, or None to have it chosen by evidence.
         starts: Starts of the fit; see `pretrain`.
         max_points: Most rows used.
         seed: Of rows and starts.
@@ -99,8 +110,21 @@ def pretrain_classes(
     _checks.same_length(x, labels, "x", "labels")
     rows = np.random.default_rng(seed).permutation(len(x))[: _checks.count(max_points, "max_points")]
     x, labels = x[rows], labels[rows]
-    targets, noise = dirichlet_targets(labels, classes, concentration)
     if np.size(prior.mean) == 1:
-        prior = GaussianProcess(prior.kernel, np.full(classes, np.mean(targets)), prior.nugget, prior.embedding)
-    fit = pretrain(prior, x, targets, epochs, noise=noise, starts=starts, max_points=len(x), seed=seed)
-    return PretrainedClasses(fit.prior, fit.evidence, x, labels, concentration)
+        centre = np.mean(dirichlet_targets(labels, classes, concentration)[0])
+        prior = GaussianProcess(prior.kernel, np.full(classes, centre), prior.nugget, prior.embedding)
+
+    def fitted(scale: float) -> PretrainedClasses:
+        targets, noise = dirichlet_targets(labels, classes, concentration, scale)
+        fit = pretrain(prior, x, targets, epochs, noise=noise, starts=starts, max_points=len(x), seed=seed)
+        return PretrainedClasses(fit.prior, fit.evidence, x, labels, concentration, scale)
+
+    if noise_scale is not None:
+        return fitted(noise_scale)
+    best = fitted(NOISE_SCALES[0])
+    for scale in NOISE_SCALES[1:]:
+        wider = fitted(scale)
+        if wider.evidence <= best.evidence:
+            break
+        best = wider
+    return best
