@@ -14,6 +14,7 @@ from fsgmcmc.posterior import Posterior
 from fsgmcmc.priors.gaussian_process import GaussianProcess
 from fsgmcmc.samplers import fsghmc, fsgld, sghmc, sgld
 from fsgmcmc.samplers.base import Sampler
+from fsgmcmc.warm_up import WarmUp
 
 # Training rows beyond which there are many; then so many of them in each gradient, and so many points in each set.
 LARGE = 1000
@@ -24,10 +25,15 @@ AROUND = 100
 REACHES = (0.5, 1.0, 2.0, 4.0)
 # The nugget of the network's prior: a tenth of the noise variance, so that it hides nothing the data say, and a floor.
 NUGGET_OF_NOISE, NUGGET_FLOOR = 0.1, 1e-6
-# Least noise of the functional variational methods, in standard deviations of y.
+# Least noise of the samplers, and of the functional variational methods, in standard deviations of y. The step is
+# measured in the warm-up, and curvature grows as 1 / σ²: without a floor data without noise outgrow it.
+SAMPLED_NOISE_FLOOR = 0.005
 LEAST_NOISE = 0.05
-# Where the gradient has no noise.
-LITTLE_FRICTION = {"friction_per_step": 0.02}
+# Momentum is kept for some 500 steps, or 50 where the gradient has noise, in which time the slowest directions are
+# crossed; steps are longer than usual, since the warm-up measures the curvature until the draws begin.
+STRIDE = 1.0
+FRICTION, FRICTION_OF_BATCHES = 0.002, 0.02
+BLOCKS = 3
 
 
 class Kind(NamedTuple):
@@ -39,8 +45,10 @@ class Kind(NamedTuple):
 
     def sampler(self, posterior: Posterior, step_size: Any = None) -> Sampler:
         """The sampler for this posterior; without a step size the warm-up measures it."""
-        quiet = self.hamiltonian and posterior.is_deterministic
-        return self.build(step_size, **(LITTLE_FRICTION if quiet else {}))
+        if not self.hamiltonian:
+            return self.build(step_size)
+        friction = FRICTION if posterior.is_deterministic else FRICTION_OF_BATCHES
+        return self.build(step_size, friction_per_step=friction, step_times_frequency=STRIDE)
 
 
 SAMPLERS = {
@@ -82,10 +90,15 @@ def _around(rng: np.random.Generator, x: np.ndarray, count: int) -> np.ndarray:
     return (x[rng.integers(len(x), size=count)] + reach * rng.standard_normal((count, x.shape[1]))).astype(x.dtype)
 
 
-def nugget_for(process: GaussianProcess, x: np.ndarray, noise: float) -> float:
-    """The nugget of a network's prior where observations have this noise, relative to the prior's variance."""
+def warm_up_for(adam_steps: int, burn_in: int) -> WarmUp:
+    """The warm-up: Adam, then the burn-in in blocks, after each of which the step is measured again."""
+    return WarmUp(adam_steps=adam_steps, precondition=True, blocks=BLOCKS, block_steps=burn_in // BLOCKS)
+
+
+def nugget_for(process: GaussianProcess, x: np.ndarray, noise: float, of_noise: float = NUGGET_OF_NOISE) -> float:
+    """δ = `of_noise` σ² of a network's prior where observations have this noise, relative to the prior's variance."""
     variance = float(np.mean(np.diag(process.gram(x[:200])))) or 1.0
-    return NUGGET_OF_NOISE * noise**2 / variance + NUGGET_FLOOR
+    return of_noise * noise**2 / variance + NUGGET_FLOOR
 
 
 def thinning_for(rows: int, thinning: int, stretch: float) -> int:

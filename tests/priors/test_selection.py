@@ -55,6 +55,24 @@ def test_a_kernel_that_is_noise_is_set_aside_but_not_one_that_fits_clean_data(le
         assert select_kernel(X, y, grammar=("linear", "matern32", "rbf")).kernel == chosen
 
 
+def test_the_best_of_few_rows_are_compared_on_more():
+    """A line is best on 200 rows, where the bends look like noise; more rows tell."""
+    from fsgmcmc.priors import selection as module
+
+    x = np.random.default_rng(0).uniform(-2, 2, (500, 2))
+    evidence = {("linear", 200): 2.0, ("rbf", 200): 1.0, ("linear", 400): 2.0, ("rbf", 400): 9.0}
+
+    def fit(process, *_, max_points, **__):
+        return Pretrained(GaussianProcess(rbf()), 0.5, evidence.get((process, max_points), 0.0), np.zeros(1))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "kernel_by_name", lambda name, features: name)
+        patch.setattr(module, "GaussianProcess", lambda kernel: kernel)
+        patch.setattr(module, "pretrain", fit)
+        assert select_kernel(x, x[:, 0], grammar=("linear", "rbf", "matern32")).kernel == "rbf"
+        assert select_kernel(x[:200], x[:200, 0], grammar=("linear", "rbf", "matern32")).kernel == "linear"
+
+
 def test_every_name_of_the_grammar_is_a_kernel():
     assert len(set(GRAMMAR)) == 10
     for name in GRAMMAR:

@@ -47,7 +47,12 @@ def test_diagonal_preconditioner_inverts_a_diagonal_curvature(key):
 
 @pytest.mark.parametrize(
     ("sampler", "step"),
-    [(langevin(), 0.2 / 400), (fsghmc(), 0.7 / np.sqrt(400)), (fsghmc(integrator="obabo"), 0.5 / np.sqrt(400))],
+    [
+        (langevin(), 0.2 / 400),
+        (fsghmc(), 0.7 / np.sqrt(400)),
+        (fsghmc(step_times_frequency=1.0), 1.0 / np.sqrt(400)),
+        (fsghmc(integrator="obabo"), 0.5 / np.sqrt(400)),
+    ],
 )
 def test_steps_by_rule_fit_the_stiffest_direction(sampler, step, key):
     positions = jnp.ones((2, len(DIAGONAL)))

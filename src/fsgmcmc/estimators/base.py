@@ -28,7 +28,6 @@ from fsgmcmc.samplers import cyclical
 from fsgmcmc.samples import Samples
 from fsgmcmc.sampling import sample
 from fsgmcmc.spaces import function_space, parameter_space
-from fsgmcmc.warm_up import WarmUp
 
 METHODS = (*recipe.SAMPLERS, *recipe.VARIATIONAL)
 PRIORS = ("pretrained", "fixed")
@@ -161,9 +160,9 @@ class FunctionalBNN(BaseEstimator, ABC):
                 recipe.SAMPLERS[self.method].sampler(posterior),
                 draws=self.samples,
                 thinning=recipe.thinning_for(len(rows.x), self.thinning, STRETCH),
-                burn_in=self.burn_in,
+                burn_in=0,
                 chains=self.chains,
-                warm_up=WarmUp(adam_steps=max(self.burn_in // 2, 1), precondition=True, blocks=3, block_steps=150),
+                warm_up=recipe.warm_up_for(max(self.burn_in // 2, 1), self.burn_in),
                 **shared,
             )
         else:

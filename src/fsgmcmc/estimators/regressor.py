@@ -143,7 +143,9 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
     def _likelihood(self) -> Gaussian:
         if self.noise is not None:
             return Gaussian(self.noise_start_)
-        floor = max(self.noise_start_, recipe.LEAST_NOISE) if self.method in ("fbnn", "ifbnn") else 0.0
+        floor = recipe.SAMPLED_NOISE_FLOOR
+        if self.method in ("fbnn", "ifbnn"):
+            floor = max(self.noise_start_, recipe.LEAST_NOISE)
         return Gaussian(self.noise_start_, sampled=True, spread=NOISE_SPREAD, floor=floor)
 
     def _outputs(self) -> int:

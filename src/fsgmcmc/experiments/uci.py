@@ -22,6 +22,7 @@ from fsgmcmc.experiments.uci_problem import (
     prepare,
     seed,
     weighted_posterior,
+    weights_of,
 )
 from fsgmcmc.measurement import Measurement, box, subset
 from fsgmcmc.posterior import Posterior
@@ -51,7 +52,7 @@ def _sampled(kind: Kind) -> Runner:
             kind.sampler(target, step),
             draws=settings.draws,
             thinning=settings.thinning_of(len(split.x)),
-            burn_in=settings.burn_in,
+            burn_in=settings.further_burn_in,
             chains=settings.chains,
             warm_up=settings.warm_up,
             back_off=2 if settings.step_size is None else 0,
@@ -99,7 +100,7 @@ def _fitted(method: Callable[[Fitting], variational.Method], target: Callable[[S
 
 def _for_bbb(split: Split, settings: Settings) -> Posterior:
     scale = settings.fitting.weight_scale
-    prior = GaussianWeights(settings.weight_scale) if scale is None else GaussianWeights(scale, "fan_in")
+    prior = weights_of(settings) if scale is None else GaussianWeights(scale, "fan_in")
     return weighted_posterior(split, settings, prior, settings.fitting.batch_size)
 
 

@@ -19,7 +19,16 @@ from fsgmcmc.measurement import Measurement, fixed, sets, subset
 from fsgmcmc.networks import MLP
 from fsgmcmc.posterior import Posterior
 from fsgmcmc.priors import GaussianProcess, GaussianWeights, Pretrained, kernel_by_name, pretrain, select_kernel
-from fsgmcmc.recipe import LARGE, batch_size_for, nugget_for, thinning_for
+from fsgmcmc.priors.weights import weak_weights
+from fsgmcmc.recipe import (
+    LARGE,
+    NUGGET_OF_NOISE,
+    SAMPLED_NOISE_FLOOR,
+    batch_size_for,
+    nugget_for,
+    thinning_for,
+    warm_up_for,
+)
 from fsgmcmc.spaces import function_space, parameter_space
 from fsgmcmc.warm_up import WarmUp
 
@@ -75,7 +84,12 @@ class Settings:
         thinning: Steps between kept draws of a large set.
         stretch: A set of N < `LARGE` rows, whose steps cost less, has LARGE / N times as many between kept draws, at
             most so many times.
+        burn_in: Steps before the first draw; where the step is measured, it is so again after each third of them.
         step_size: None has it measured.
+        nugget_of_noise: δ of the functional prior in units of the noise variance of the Gaussian process. A tenth
+            holds the network to the process where the data know better; much more leaves hardly a prior.
+        weight_scale: Standard deviation of the weights' prior in parameter space; None takes the weak prior that the
+            functional posteriors have beside their Gaussian process, so that it alone makes the difference.
         fitting: Of the variational methods.
     """
 
@@ -90,13 +104,13 @@ class Settings:
     batch_size: int = 500
     chains: int = 4
     draws: int = 25
-    thinning: int = 400
+    thinning: int = 250
     stretch: float = 4.0
     burn_in: int = 3000
     adam_steps: int = 1500
-    block_steps: int = 150
     step_size: float | None = None
-    weight_scale: float = 1.0
+    nugget_of_noise: float = 2.0
+    weight_scale: float | None = None
     sampled_noise: bool = True
     noise_spread: float = 1.0
     fitting: Fitting = Fitting()
@@ -106,7 +120,12 @@ class Settings:
         """How chains find a good region and a step; None where the step is given."""
         if self.step_size is not None:
             return None
-        return WarmUp(adam_steps=self.adam_steps, precondition=True, blocks=3, block_steps=self.block_steps)
+        return warm_up_for(self.adam_steps, self.burn_in)
+
+    @property
+    def further_burn_in(self) -> int:
+        """Steps between the warm-up, which has the burn-in in it, and the first draw."""
+        return 0 if self.warm_up is not None else self.burn_in
 
     def thinning_of(self, rows: int) -> int:
         """Steps between kept draws where there are so many training rows."""
@@ -156,6 +175,8 @@ PRESETS = {
         stretch=1.0,
         burn_in=500,
         step_size=1e-3,
+        nugget_of_noise=NUGGET_OF_NOISE,
+        weight_scale=1.0,
         sampled_noise=False,
         fitting=PAPER_FITTING,
     ),
@@ -208,7 +229,12 @@ def posterior(split: Split, settings: Settings, functional: bool) -> Posterior:
     batch_size = batch_size_for(len(split.x), settings.batch_size)
     if functional:
         return measured_posterior(split, settings, _measurement(split.x, settings), batch_size)
-    return weighted_posterior(split, settings, GaussianWeights(settings.weight_scale), batch_size)
+    return weighted_posterior(split, settings, weights_of(settings), batch_size)
+
+
+def weights_of(settings: Settings) -> GaussianWeights:
+    """The prior on the weights in parameter space."""
+    return weak_weights() if settings.weight_scale is None else GaussianWeights(settings.weight_scale)
 
 
 def weighted_posterior(split: Split, settings: Settings, prior: GaussianWeights, batch_size: int | None) -> Posterior:
@@ -223,11 +249,11 @@ def measured_posterior(
     measured: Measurement,
     batch_size: int | None,
     least_nugget: float = 0.0,
-    noise_floor: float = 0.0,
+    noise_floor: float = SAMPLED_NOISE_FLOOR,
 ) -> Posterior:
     """With the Gaussian process at these measurement points."""
     process = split.fit.prior
-    nugget = max(nugget_for(process, split.x, float(split.fit.noise)), least_nugget)
+    nugget = max(nugget_for(process, split.x, float(split.fit.noise), settings.nugget_of_noise), least_nugget)
     if settings.point_sets is None:
         nugget = max(nugget, REDRAWN_NUGGET)
     return function_space(
@@ -241,7 +267,7 @@ def measured_posterior(
     )
 
 
-def _likelihood(split: Split, settings: Settings, floor: float = 0.0) -> Gaussian:
+def _likelihood(split: Split, settings: Settings, floor: float = SAMPLED_NOISE_FLOOR) -> Gaussian:
     return Gaussian(float(split.fit.noise), sampled=settings.sampled_noise, spread=settings.noise_spread, floor=floor)
 
 
