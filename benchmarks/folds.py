@@ -19,11 +19,11 @@ Method = Callable[[np.ndarray, np.ndarray, np.ndarray, int], Prediction]
 
 
 class Score(NamedTuple):
-    """A column of the table: its heading, its digits, and whether the smallest is the best, in bold."""
+    """A column of the table: its heading, its digits, and whether the smallest is the best and in bold."""
 
     heading: str
     digits: int
-    bold: bool
+    smaller_is_better: bool
 
 
 class Comparison(NamedTuple):
@@ -35,6 +35,7 @@ class Comparison(NamedTuple):
     scores: dict[str, Score]
     load: Callable[[str, Path | None], tuple[np.ndarray, np.ndarray]]
     splitter: Any
+    title: str
     introduction: str
 
     def measure(self, name: str, method: str, data: Path | None, out: Path) -> None:
@@ -60,14 +61,14 @@ class Comparison(NamedTuple):
         for name in self.datasets:
             of_set = {m: [r for r in records if (r["dataset"], r["method"]) == (name, m)] for m in self.methods}
             columns = []
-            for score, (_, digits, bold) in self.scores.items():
+            for score, (_, digits, smaller_is_better) in self.scores.items():
                 by_method = {m: {r["fold"]: r[score] for r in own} for m, own in of_set.items()}
-                best = leaders(by_method) if bold else set()
+                best = leaders(by_method) if smaller_is_better else set()
                 cells = {m: plus_minus(*mean_and_sd(scores), digits) for m, scores in by_method.items()}
                 columns.append([f"**{cell}**" if m in best else cell for m, cell in cells.items()])
             rows += [[name, m, *cells] for m, *cells in zip(self.methods, *columns, strict=True)]
         headings = [score.heading for score in self.scores.values()]
-        return "\n\n".join([self.introduction, table(["", "", *headings], rows)]) + "\n"
+        return "\n\n".join([f"# {self.title}", self.introduction, table(["", "", *headings], rows)]) + "\n"
 
     def main(self) -> None:
         """The command."""

@@ -35,8 +35,8 @@ def test_dirichlet_log_density_is_that_of_its_targets_by_scipy():
     f, y = np.random.default_rng(0).normal(size=(4, 3)), np.array([2, 0, 1, 2])
     alpha = 0.1 + np.eye(3)[y]
     variance = np.log(1 + 1 / alpha)
-    by_scipy = stats.norm.logpdf(np.log(alpha) - variance / 2, f, np.sqrt(variance)).sum(axis=1)
-    likelihood = Dirichlet(3, concentration=0.1)
+    by_scipy = stats.norm.logpdf(np.log(alpha) - variance / 2, f, 1.5 * np.sqrt(variance)).sum(axis=1)
+    likelihood = Dirichlet(3, concentration=0.1, noise_scale=1.5)
     np.testing.assert_allclose(
         likelihood.log_prob((), jnp.asarray(f, jnp.float32), jnp.asarray(y)), by_scipy, rtol=2e-5
     )

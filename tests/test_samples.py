@@ -46,16 +46,17 @@ def test_known_noise_by_row_is_asked_for_at_new_rows():
 
 @pytest.mark.parametrize("kind", ["gaussian", "sampled", "categorical", "dirichlet"])
 def test_saved_samples_come_back_whole(kind, tmp_path):
-    labels = {"categorical": Categorical(2), "dirichlet": Dirichlet(2, concentration=0.1)}.get(kind)
+    labels = {"categorical": Categorical(2), "dirichlet": Dirichlet(2, 0.1, noise_scale=2.0)}.get(kind)
     if labels is not None:
-        samples = sample(0, parameter_space(MLP((6,)), X, (X > 0).astype(int), likelihood=labels), sgld(), **SHORT)
+        network = MLP((6,), skip=kind == "dirichlet")
+        samples = sample(0, parameter_space(network, X, (X > 0).astype(int), likelihood=labels), sgld(), **SHORT)
     else:
         samples = gaussian_samples(sampled=kind == "sampled")
     path = tmp_path / "samples.npz"
     samples.save(path)
     loaded = Samples.load(path)
     assert loaded.info == samples.info
-    assert labels is None or loaded.likelihood == labels
+    assert labels is None or (loaded.likelihood, loaded.network) == (labels, network)
     first, second = samples.predict(X), loaded.predict(X)
     attribute = "probabilities" if labels is not None else "std"
     np.testing.assert_array_equal(getattr(first, attribute), getattr(second, attribute))

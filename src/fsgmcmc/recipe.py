@@ -25,8 +25,8 @@ AROUND = 100
 REACHES = (0.5, 1.0, 2.0, 4.0)
 # The nugget of the network's prior: a tenth of the noise variance, so that it hides nothing the data say, and a floor.
 NUGGET_OF_NOISE, NUGGET_FLOOR = 0.1, 1e-6
-# Least noise of the samplers, and of the functional variational methods, in standard deviations of y. The step is
-# measured in the warm-up, and curvature grows as 1 / σ²: without a floor data without noise outgrow it.
+# Least noise that is sampled, and that of the functional variational methods, in standard deviations of y. The step
+# is measured in the warm-up, and curvature grows as 1 / σ²: without a floor data without noise outgrow it.
 SAMPLED_NOISE_FLOOR = 0.005
 LEAST_NOISE = 0.05
 # Momentum is kept for some 500 steps, or 50 where the gradient has noise, in which time the slowest directions are
@@ -44,8 +44,8 @@ class Kind(NamedTuple):
     hamiltonian: bool
 
     def sampler(self, posterior: Posterior, step_size: Any = None) -> Sampler:
-        """The sampler for this posterior; without a step size the warm-up measures it."""
-        if not self.hamiltonian:
+        """The sampler for this posterior; without a step size the warm-up measures it, and the friction is ours."""
+        if not self.hamiltonian or step_size is not None:
             return self.build(step_size)
         friction = FRICTION if posterior.is_deterministic else FRICTION_OF_BATCHES
         return self.build(step_size, friction_per_step=friction, step_times_frequency=STRIDE)
@@ -90,9 +90,13 @@ def _around(rng: np.random.Generator, x: np.ndarray, count: int) -> np.ndarray:
     return (x[rng.integers(len(x), size=count)] + reach * rng.standard_normal((count, x.shape[1]))).astype(x.dtype)
 
 
-def warm_up_for(adam_steps: int, burn_in: int) -> WarmUp:
-    """The warm-up: Adam, then the burn-in in blocks, after each of which the step is measured again."""
-    return WarmUp(adam_steps=adam_steps, precondition=True, blocks=BLOCKS, block_steps=burn_in // BLOCKS)
+def warm_up_for(burn_in: int, adam_steps: int) -> WarmUp:
+    """The warm-up: Adam, then the burn-in in blocks, after each of which the step is measured again.
+
+    Without a burn-in it is measured where Adam ends.
+    """
+    blocks = BLOCKS if burn_in else 0
+    return WarmUp(adam_steps=adam_steps, precondition=True, blocks=blocks, block_steps=-(-burn_in // BLOCKS))
 
 
 def nugget_for(process: GaussianProcess, x: np.ndarray, noise: float, of_noise: float = NUGGET_OF_NOISE) -> float:

@@ -123,7 +123,9 @@ def _pool(x: np.ndarray, stream: bool) -> np.ndarray:
 
 def _data(x: Any, y: Any, likelihood: Any, network: Any) -> tuple[np.ndarray, np.ndarray, Network]:
     if not isinstance(likelihood, Likelihood):
-        raise TypeError(f"likelihood must be Gaussian(noise) or Categorical(classes), not {likelihood!r}")
+        raise TypeError(
+            f"likelihood must be Gaussian(noise), Categorical(classes) or Dirichlet(classes), not {likelihood!r}"
+        )
     x, y = _checks.matrix(x, "x"), likelihood.targets(y)
     _checks.same_length(x, y)
     for name, values in (("x", x), ("y", y)):

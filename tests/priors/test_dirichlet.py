@@ -48,6 +48,16 @@ def test_the_gaussian_processes_alone_classify_images():
     assert far.entropy.mean() > prediction.entropy.mean()
 
 
+@pytest.mark.parametrize(("slope", "widest"), [(100.0, 1.0), (1.5, 4.0)])
+def test_labels_that_are_uncertain_have_wider_targets(slope, widest):
+    """Of labels that x decides t is 1; of coins with odds e^{1.5 x} it is more."""
+    x = RNG.normal(size=(150, 1))
+    labels = (RNG.uniform(size=150) < 1 / (1 + np.exp(-np.clip(slope * x[:, 0], -30, 30)))).astype(int)
+    fit = pretrain_classes(GaussianProcess(rbf()), x, labels, 2, epochs=30, noise_scale=None)
+    assert 1.0 <= fit.noise_scale <= widest
+    assert (fit.noise_scale > 1.0) == (widest > 1.0)
+
+
 def test_an_embedding_is_what_the_kernel_sees():
     def mean_pixel(x):
         return x.mean(axis=(1, 2))

@@ -123,3 +123,8 @@ def test_settings_are_checked():
         WarmUp(adam_steps=-1)
     with pytest.raises(ValueError, match="learning_rate must be positive"):
         WarmUp(learning_rate=0.0)
+
+
+def test_a_step_that_cannot_be_stable_is_refused():
+    with pytest.raises(ValueError, match="below 2"):
+        fsghmc(step_times_frequency=2.0)

@@ -176,6 +176,7 @@ FOLDERS = {
         ["does not describe"],
     ),
     "a newer version": (lambda folder: rewrite(folder, version=99), ["newer fsgmcmc"]),
+    "an earlier version": (lambda folder: rewrite(folder, version=1), ["earlier fsgmcmc"]),
     "no version": (lambda folder: rewrite(folder, version=None), ["no version"]),
     "an entry altered": (lambda folder: rewrite(folder, params=None), ["was altered"]),
     "the table altered": (lambda folder: rewrite(folder, table={"columns": 3}), ["was altered"]),

@@ -212,8 +212,8 @@ class NeuralLinear(Greedy):
     noise: float = 1.0
 
     def __check_init__(self) -> None:
-        if not isinstance(self.posterior.network, MLP):
-            raise TypeError("neural-linear needs an MLP, whose last hidden layer it takes for features")
+        if not isinstance(self.posterior.network, MLP) or self.posterior.network.skip:
+            raise TypeError("neural-linear needs an MLP without skip, whose last hidden layer it takes for features")
 
     def act(self, key: PRNGKeyArray, state: AdamState, inputs: Inputs, buffer: Buffer) -> Action:
         """The best action under drawn weights of the last layer."""

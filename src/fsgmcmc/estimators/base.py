@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from fsgmcmc import recipe, variational
+from fsgmcmc import _checks, recipe, variational
 from fsgmcmc.diagnostics import Report, diagnose
 from fsgmcmc.estimators.novelty import Novelty
 from fsgmcmc.estimators.prior import Found, Units
@@ -24,6 +24,7 @@ from fsgmcmc.posterior import Posterior
 from fsgmcmc.predictions import CategoricalPrediction, GaussianPrediction
 from fsgmcmc.priors import GaussianProcess, GaussianWeights
 from fsgmcmc.priors.functional import SMALLEST_REDRAWN_NUGGET
+from fsgmcmc.priors.kernels import is_linear_in_part
 from fsgmcmc.samplers import cyclical
 from fsgmcmc.samples import Samples
 from fsgmcmc.sampling import sample
@@ -146,7 +147,7 @@ class FunctionalBNN(BaseEstimator, ABC):
         """Sample or fit the network to standardised rows; what it takes to predict is set."""
         rows = rows._replace(x=self.units_.standardised(rows.x))
         # Where the process is linear far from the data the network is too, and elsewhere neither is.
-        self.skip_ = isinstance(found.kernel, str) and "linear" in found.kernel
+        self.skip_ = isinstance(found.kernel, str) and is_linear_in_part(found.kernel)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         posterior = self._posterior(rows, found.process, nugget, Weighted(likelihood, rows.weights))
         if self.method in PADDED:
@@ -154,6 +155,7 @@ class FunctionalBNN(BaseEstimator, ABC):
             posterior = posterior.padded(recipe.padded_rows(len(rows.x)))
         shared = {"checkpoint": self.checkpoint, "progress": self.progress, "keep_interrupted": True}
         if self.method in recipe.SAMPLERS:
+            burn_in = _checks.count(self.burn_in, "burn_in", least=0)
             samples = sample(
                 seed,
                 posterior,
@@ -162,9 +164,10 @@ class FunctionalBNN(BaseEstimator, ABC):
                 thinning=recipe.thinning_for(len(rows.x), self.thinning, STRETCH),
                 burn_in=0,
                 chains=self.chains,
-                warm_up=recipe.warm_up_for(max(self.burn_in // 2, 1), self.burn_in),
+                warm_up=recipe.warm_up_for(burn_in, adam_steps=max(burn_in // 2, 1)),
                 **shared,
             )
+            samples.info["burn_in"] = burn_in
         else:
             samples = variational.fit(
                 seed,

@@ -24,7 +24,7 @@ from fsgmcmc.estimators.regressor import FunctionalBNNRegressor
 from fsgmcmc.priors import GaussianProcess, kernel_by_name
 
 SCHEMA = "fsgmcmc-model"
-VERSION = 1
+VERSION = 2  # 1 had no line past the layers, no noise_scale and no noise_floor
 ESTIMATORS = {"regression": FunctionalBNNRegressor, "classification": FunctionalBNNClassifier}
 # What a file is for, not what the model is.
 NOT_KEPT = ("progress", "checkpoint", "random_state")
@@ -73,7 +73,8 @@ def save_model(estimator: FunctionalBNN, folder: str | Path, extra: dict[str, An
     if hasattr(estimator, "feature_names_in_"):
         meta["feature_names"] = estimator.feature_names_in_.tolist()
     if isinstance(estimator, FunctionalBNNRegressor):
-        meta |= {"noise": estimator.noise_, "noise_start": estimator.noise_start_}
+        noise = {"noise": estimator.noise_, "noise_start": estimator.noise_start_}
+        meta |= noise | {"noise_floor": estimator.noise_floor_}
     else:
         meta |= {"classes": estimator.classes_.tolist(), "noise_scale": estimator.noise_scale_}
     document = {"schema": SCHEMA, "version": VERSION, "fsgmcmc": __version__, **meta, **(extra or {})}
@@ -155,6 +156,8 @@ def _document(folder: Path) -> dict[str, Any]:
         raise ValueError(f"{path} does not describe a model of fsgmcmc")
     if not isinstance(document.get("version"), int):
         raise ValueError(f"{path} was altered: it has no version")
+    if document["version"] < VERSION:
+        raise ValueError(f"{path} was written by an earlier fsgmcmc ({document.get('fsgmcmc')}): fit the model again")
     if document["version"] > VERSION:
         raise ValueError(f"{path} was written by a newer fsgmcmc ({document.get('fsgmcmc')}): upgrade to read it")
     return document
@@ -173,12 +176,13 @@ def _estimator(document: dict[str, Any], arrays: dict[str, np.ndarray]) -> Funct
     estimator.positions_, estimator.energy_ = arrays["positions"], arrays["energy"]
     estimator.kernel_, estimator.n_rows_, estimator.info_ = document["kernel"], document["rows"], document["info"]
     estimator.n_features_in_ = document["features"]
-    estimator.skip_ = document.get("skip", False)  # models of earlier versions have none
+    estimator.skip_ = document["skip"]
     if "feature_names" in document:
         estimator.feature_names_in_ = np.array(document["feature_names"], dtype=object)
     if isinstance(estimator, FunctionalBNNRegressor):
         estimator.noise_, estimator.noise_start_ = document["noise"], document["noise_start"]
+        estimator.noise_floor_ = document["noise_floor"]
     else:
         estimator.classes_ = np.asarray(document["classes"])
-        estimator.noise_scale_ = document.get("noise_scale", 1.0)  # likewise
+        estimator.noise_scale_ = document["noise_scale"]
     return estimator

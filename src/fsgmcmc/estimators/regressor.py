@@ -38,7 +38,7 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
         steps: Steps of the variational methods, which draw `chains` × `samples` times from what they end with.
         random_state: A seed, or a `numpy.random.RandomState`, that fixes the result.
         progress: Show a progress bar where there is a terminal.
-        checkpoint: A file from which an interrupted fit continues.
+        checkpoint: A file from which a fit that was interrupted after its burn-in continues.
 
     Attributes:
         prior_: The Gaussian process, in standardised units.
@@ -99,7 +99,9 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
         shift, scale = moments(rows.y, rows.weights)
         self.units_ = self.units_._replace(target_shift=float(shift), target_scale=float(scale))
         found = of_targets(self.kernel, self.prior == "pretrained", rows.x, rows.y, self.noise, self.units_)
-        self.noise_start_ = found.noise
+        self.noise_start_, self.noise_floor_ = found.noise, recipe.SAMPLED_NOISE_FLOOR
+        if self.method in ("fbnn", "ifbnn"):
+            self.noise_floor_ = max(found.noise, recipe.LEAST_NOISE)
         nugget = recipe.nugget_for(found.process, self.units_.standardised(rows.x), found.noise)
         self._infer(rows._replace(y=(rows.y - shift) / scale), found, nugget, self._likelihood())
         sigma = self._likelihood().sigma(self.samples_.params.likelihood)
@@ -143,10 +145,7 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
     def _likelihood(self) -> Gaussian:
         if self.noise is not None:
             return Gaussian(self.noise_start_)
-        floor = recipe.SAMPLED_NOISE_FLOOR
-        if self.method in ("fbnn", "ifbnn"):
-            floor = max(self.noise_start_, recipe.LEAST_NOISE)
-        return Gaussian(self.noise_start_, sampled=True, spread=NOISE_SPREAD, floor=floor)
+        return Gaussian(self.noise_start_, sampled=True, spread=NOISE_SPREAD, floor=self.noise_floor_)
 
     def _outputs(self) -> int:
         return 1

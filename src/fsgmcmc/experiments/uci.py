@@ -5,7 +5,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from fsgmcmc.posterior import Posterior
 from fsgmcmc.predictions import GaussianPrediction, RegressionPrediction
 from fsgmcmc.priors import GaussianWeights
 from fsgmcmc.priors.functional import SMALLEST_REDRAWN_NUGGET
-from fsgmcmc.recipe import LEAST_NOISE, SAMPLERS, VARIATIONAL, Kind
+from fsgmcmc.recipe import LEAST_NOISE, NUGGET_OF_NOISE, SAMPLERS, VARIATIONAL, Kind
 from fsgmcmc.samplers import cyclical, sgld, step_decay
 from fsgmcmc.samples import Samples
 from fsgmcmc.sampling import DivergenceError, sample
@@ -117,6 +117,7 @@ def _for_ifbnn(split: Split, settings: Settings) -> Posterior:
 def _redrawn(split: Split, settings: Settings, points: Measurement) -> Posterior:
     """A learned noise stays above that of the Gaussian process, as published: else q interpolates, and it collapses."""
     batch_size, floor = settings.fitting.batch_size, max(float(split.fit.noise), LEAST_NOISE)
+    settings = replace(settings, nugget_of_noise=NUGGET_OF_NOISE)
     return measured_posterior(split, settings, points, batch_size, SMALLEST_REDRAWN_NUGGET, floor)
 
 

@@ -86,8 +86,8 @@ class Settings:
             most so many times.
         burn_in: Steps before the first draw; where the step is measured, it is so again after each third of them.
         step_size: None has it measured.
-        nugget_of_noise: δ of the functional prior in units of the noise variance of the Gaussian process. A tenth
-            holds the network to the process where the data know better; much more leaves hardly a prior.
+        nugget_of_noise: δ of the samplers' functional prior in units of the noise variance of the Gaussian process. A
+            tenth holds the network to the process where the data know better; much more leaves hardly a prior.
         weight_scale: Standard deviation of the weights' prior in parameter space; None takes the weak prior that the
             functional posteriors have beside their Gaussian process, so that it alone makes the difference.
         fitting: Of the variational methods.
@@ -120,7 +120,7 @@ class Settings:
         """How chains find a good region and a step; None where the step is given."""
         if self.step_size is not None:
             return None
-        return warm_up_for(self.adam_steps, self.burn_in)
+        return warm_up_for(self.burn_in, self.adam_steps)
 
     @property
     def further_burn_in(self) -> int:

@@ -174,6 +174,21 @@ def kernel_by_name(name: str, features: int, ard: bool = True) -> kernels.Kernel
     return build(expression)
 
 
+def is_linear_in_part(name: str) -> bool:
+    """Whether a summand of the name is `linear`: far from the data such a process is a line.
+
+    >>> is_linear_in_part("rbf + Linear"), is_linear_in_part("linear * rbf")
+    (True, False)
+    """
+
+    def search(node: ast.expr) -> bool:
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            return search(node.left) or search(node.right)
+        return isinstance(node, ast.Name) and node.id.lower() == "linear"
+
+    return search(ast.parse(name.strip(), mode="eval").body)
+
+
 def evaluate(
     kernel: kernels.Kernel | tuple[kernels.Kernel, ...],
     a: Float[Array, "A d"],

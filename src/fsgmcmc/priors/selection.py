@@ -41,7 +41,10 @@ class Tried(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """What `select_kernel` found: the winner fitted to all rows used, and all that were tried, best first."""
+    """What `select_kernel` found: the winner fitted to all rows used, and all that were tried.
+
+    These are in the order of their evidence on the screening rows, which need not be that of more rows.
+    """
 
     kernel: str
     fit: Pretrained
@@ -64,7 +67,8 @@ def select_kernel(
 ) -> Selection:
     """The kernel of the grammar with the largest evidence on training data, pre-trained; rough noise is set aside.
 
-    All are fitted to 200 rows, the best three of them to 400, and the best of these to `max_points`.
+    All are fitted to 200 rows. If there are more, the best three, and the best that is not rough noise, are fitted to
+    400; the winner to `max_points`.
 
     Args:
         x: Points, (N, d).
@@ -72,7 +76,7 @@ def select_kernel(
         grammar: Names that `kernel_by_name` reads.
         epochs: Most iterations of the winner's fit.
         starts: Starts of every fit; see `pretrain`.
-        max_points: Most rows of the winner's fit.
+        max_points: Most rows of any fit.
         seed: Of rows and starts.
 
     Example:
@@ -83,37 +87,40 @@ def select_kernel(
     """
     if not grammar:
         raise ValueError("the grammar is empty: give at least one kernel, such as ('rbf',)")
-    features = _checks.matrix(x, "x").shape[1]
+    points = _checks.matrix(x, "x")
 
     def fit(name: str, rows: int, epochs: int) -> Pretrained:
-        process = GaussianProcess(kernel_by_name(name, features))
+        process = GaussianProcess(kernel_by_name(name, points.shape[1]))
         return pretrain(process, x, y, epochs, starts=starts, max_points=min(rows, max_points), seed=seed)
 
     def ranked(names: Iterable[str], rows: int) -> list[tuple[str, Pretrained]]:
         fits = [(name, fit(name, rows, SCREENING_EPOCHS)) for name in names]
         return sorted(fits, key=lambda pair: -pair[1].evidence)
 
-    def sound(fits: list[tuple[str, Pretrained]]) -> list[str]:
-        return [name for name, found in fits if not _is_noise(found, x)]
+    def sound(fits: list[tuple[str, Pretrained]], rows: int) -> list[str]:
+        return [name for name, found in fits if not _is_noise(found, points[: min(rows, max_points)])]
 
     with warnings.catch_warnings(action="ignore", category=UserWarning):  # what matters is how the winner fits
         compared = screened = ranked(grammar, SCREENING_ROWS)
-        names = [name for name, _ in screened]
-        if len(_checks.matrix(x, "x")[:max_points]) > SCREENING_ROWS:
-            compared = ranked(dict.fromkeys([*names[:FINALISTS], *sound(screened)[:1]]), FINAL_ROWS)
-    order = sound(compared) or sound(screened) or names[:1]
+        names, kept = [name for name, _ in screened], sound(screened, SCREENING_ROWS)
+        if len(points[:max_points]) > SCREENING_ROWS:
+            compared = ranked(dict.fromkeys([*names[:FINALISTS], *kept[:1]]), FINAL_ROWS)
+    order = list(dict.fromkeys([*sound(compared, FINAL_ROWS), *kept])) or [compared[0][0]]
     tried = tuple(Tried(name, found.evidence, float(found.noise)) for name, found in screened)
     fits = []
     for name in order:
         fits.append((name, fit(name, max_points, epochs)))
-        if not _is_noise(fits[-1][1], x):
+        if sound(fits[-1:], FINAL_ROWS):
             return Selection(*fits[-1], tried)
     return Selection(*fits[0], tried)
 
 
-def _is_noise(found: Pretrained, x: ArrayLike) -> bool:
-    """Whether the kernel is rough noise: neighbours are hardly correlated, and nothing is left for the likelihood."""
-    covariance = np.asarray(found.prior.gram(_checks.matrix(x, "x")[:FINAL_ROWS]), dtype=np.float64)
+def _is_noise(found: Pretrained, x: np.ndarray) -> bool:
+    """Whether the kernel is rough noise: neighbours are hardly correlated, and nothing is left for the likelihood.
+
+    x are as many points as the fit has seen: more of them are closer neighbours.
+    """
+    covariance = np.asarray(found.prior.gram(x), dtype=np.float64)
     variances = np.maximum(np.diag(covariance), np.finfo(float).tiny)
     correlation = covariance / np.sqrt(np.outer(variances, variances))
     np.fill_diagonal(correlation, -1.0)

@@ -156,7 +156,7 @@ def hamiltonian(
             `friction_per_step` says it when the momentum is carried, and it is 0 when it is resampled.
         friction_per_step: C h, whatever the step turns out to be (over λ_max of a functional momentum). Without any
             noise in the gradient 0.002 travels further than the default.
-        step_times_frequency: c = h sqrt(λ_max) of a step that is measured, stable below 2. By default 0.7 for baoab and
+        step_times_frequency: c = h sqrt(λ_max) of a step that is measured, below 2. By default 0.7 for baoab and
             0.5 for the others.
         integrator: One of baoab, obabo, leapfrog, euler; see the module's docstring.
         resample_every: Draw the momentum anew every so many steps (m in the paper) instead of only by friction.
@@ -180,7 +180,7 @@ def hamiltonian(
         exact = integrator == "baoab" and momentum.can_refresh
         step_times_frequency = STEP_TIMES_FREQUENCY_BAOAB if exact else STEP_TIMES_FREQUENCY
     if not 0 < step_times_frequency < LARGEST_FREQUENCY:
-        raise ValueError(f"step_times_frequency must be between 0 and 2 to be stable, got {step_times_frequency}")
+        raise ValueError(f"step_times_frequency must be below 2 to be stable, such as 0.7, got {step_times_frequency}")
     if resample_every is None and friction is None and integrator in ("leapfrog", "euler") and momentum.can_refresh:
         resample_every = TRAJECTORY
     if resample_every is not None:
