@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 
+import jax
 import pytest
 
 from fsgmcmc.experiments import sweep
@@ -59,3 +60,18 @@ def test_no_worker_waits_for_the_last_group():
     assert sweep.evened([(a, b), (c, d), (e, f)], 2) == [(a, b), (c, d), (e,), (f,)]
     assert sweep.evened([(a, b), (c, d)], 2) == [(a, b), (c, d)]
     assert sweep.evened([(a, b, c)], 4) == [(a,), (b,), (c,)]
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="only Linux counts memory maps")
+def test_programs_are_forgotten_where_they_are_too_many(tmp_path, monkeypatch):
+    """Else a worker of a long sweep cannot compile any more: seven sets with ten kernels each were too many."""
+    program = jax.jit(lambda x: x + 1)
+
+    def run():
+        program(1.0)
+        return {}
+
+    for most, programs in ((10**9, 1), (0, 0)):
+        monkeypatch.setattr(sweep, "MOST_MAPS", most)
+        assert sweep._do_group((sweep.Run("run", ()),), run, tmp_path) == ([{}], [])
+        assert program._cache_size() == programs

@@ -21,6 +21,10 @@ from fsgmcmc import _storage
 
 Record = dict[str, Any]
 
+# Linux gives a process 65,530 memory maps, and every compiled program takes some: beyond these a worker forgets its
+# programs. Those that took long to compile are on disk.
+MOST_MAPS = 30_000
+
 
 class Run(NamedTuple):
     """A run's name, which is its file's name, and the arguments of the function that does it.
@@ -156,6 +160,15 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
+def _forget_programs() -> None:
+    """Let go of compiled programs where there are so many that the next one might not fit."""
+    import jax
+
+    maps = Path("/proc/self/maps")
+    if maps.exists() and len(maps.read_text().splitlines()) > MOST_MAPS:
+        jax.clear_caches()
+
+
 def _do_group(group: tuple[Run, ...], function: Callable[..., Record], folder: Path) -> tuple[list[Record], list[str]]:
     records, failures = [], []
     for run in group:
@@ -168,4 +181,5 @@ def _do_group(group: tuple[Run, ...], function: Callable[..., Record], folder: P
             failures.append(f"{run.name}: {type(error).__name__}: {error}")
             continue
         records.append(record)
+    _forget_programs()
     return records, failures
