@@ -18,6 +18,8 @@ ONE_AFTER_THE_OTHER = {
     "xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED",
     "xla_cpu_multi_thread_eigen": False,
     "xla_cpu_experimental_ynn_fusion_type": "",
+    # XLA prefers 256 bits to spare the clock of older processors; where there are 512, normals take a sixth less time.
+    "xla_cpu_prefer_vector_width": 512,
     # Loops over arrays stay whole, and `jax.lax.optimization_barrier` keeps two of them apart.
     "xla_disable_hlo_passes": "cpu-parallel-task-assigner,cse_barrier_expander",
 }

@@ -182,7 +182,7 @@ def test_a_diverged_run_is_counted_and_has_no_scores():
         (["--datasets", "svhn"], "unknown data set svhn"),
         (["--methods", "adam"], "unknown method adam"),
         (["--data", "nowhere"], "is missing"),
-        (["--data", "ROOT", "--preset", "tuned"], "needs more than 125 training images"),
+        (["--data", "ROOT", "--preset", "paper"], "needs more than 125 training images"),
         (["--data", "ROOT", "--stream", "--methods", "bbb"], "--stream is for samplers"),
     ],
 )

@@ -129,7 +129,7 @@ PRESETS = {
         draws=10,
         thinning=20,
     ),
-    "tuned": Settings("tuned"),
+    "tuned": Settings("tuned", test_images=5000, batch_size=50, points=20, adam_steps=3000),
     "paper": PAPER,
 }
 
