@@ -17,6 +17,7 @@ from fsgmcmc import (
     Gaussian,
     GaussianProcess,
     WarmUp,
+    _chains,
     cyclical_temperature,
     fsghmc,
     fsgld,
@@ -149,12 +150,20 @@ def test_a_bare_target_and_given_starts():
 
 
 def test_a_diverging_chain_is_reported_with_its_remedy():
-    with pytest.raises(
-        DivergenceError, match=r"chain 0 turned non-finite by step \d+ with step size 10; try"
-    ) as caught:
+    with pytest.raises(DivergenceError, match=r"chain 0 diverged by step \d+ with step size 10; try") as caught:
         sample(0, posterior(), fsgld(10.0), draws=5, chains=2, back_off=0, **SHORT)
     assert caught.value.step_size == 10
     assert 0 < caught.value.step <= 100
+
+
+def test_a_chain_that_runs_away_is_diverged_before_it_is_non_finite(monkeypatch):
+    options = {"draws": 5, "chains": 2, "back_off": 0, **SHORT}
+    with pytest.raises(DivergenceError, match="diverged by step"):
+        sample(0, posterior(), fsgld(0.003), **options)
+    jax.clear_caches()  # the rule is compiled
+    monkeypatch.setattr(_chains, "LARGEST_RISE", np.inf)
+    assert (sample(0, posterior(), fsgld(0.003), **options).energy > 1e15).all()
+    jax.clear_caches()
 
 
 def test_the_remedy_can_be_applied():

@@ -21,6 +21,10 @@ BUFFER_BYTES = 64 << 20
 LARGEST_BUFFER = 256
 # On a CPU, matrix products of this many parameters and more are faster chain by chain than batched over chains.
 SMALLEST_ALONE = 1000
+# How far the energy of a chain may rise, in nats for each parameter, each row and each nat that it had: equilibrium is
+# half a nat a parameter above the mode, minibatches scatter by about a nat a row. Steps that have become unstable
+# where the function still is finite are orders of magnitude above.
+LARGEST_RISE = 100.0
 
 
 @partial(jax.jit, static_argnums=1)
@@ -141,10 +145,22 @@ def _advance(
     return all_chains(arrays, keys, states, feed, (lengths, keeps, count))
 
 
-@jax.jit
-def finite_chains(states: Any) -> Bool[Array, " chains"]:
-    """Which chains still have a finite position and energy."""
-    return jnp.isfinite(states.energy) & jnp.all(jnp.isfinite(states.position), axis=1)
+def is_sound(target: Target, start: Float[Array, ""], position: Float[Array, " k"], energy: Float[Array, ""]) -> Any:
+    """Whether a chain that began with the energy `start` is finite and has not run away.
+
+    How far energies of a target without rows may rise is not known.
+    """
+    finite = jnp.isfinite(energy) & jnp.all(jnp.isfinite(position))
+    rows = getattr(target, "rows", None)
+    if rows is None:
+        return finite
+    return finite & (energy - start <= LARGEST_RISE * (len(position) + rows + jnp.abs(start)))
+
+
+@eqx.filter_jit
+def sound_chains(target: Target, starts: Float[Array, " chains"], states: Any) -> Bool[Array, " chains"]:
+    """`is_sound` of every chain."""
+    return jax.vmap(lambda start, w, energy: is_sound(target, start, w, energy))(starts, states.position, states.energy)
 
 
 def buffer_slots(collect: Callable[[Any], Any], size: int, chains: int) -> int:

@@ -1,7 +1,7 @@
 """`sample`: many chains of a sampler on a posterior.
 
 A compiled program advances all chains by some steps; Python calls it again and again, and between the calls shows the
-progress, moves the kept draws to the host, looks for non-finite chains and writes the checkpoint. The key of chain c
+progress, moves the kept draws to the host, looks for diverged chains and writes the checkpoint. The key of chain c
 at step t is fold_in(fold_in(key, c), t): how the steps are cut into calls changes nothing.
 """
 
@@ -39,7 +39,7 @@ SECONDS_PER_CALL = 0.5
 
 
 class DivergenceError(RuntimeError):
-    """A chain turned non-finite.
+    """A chain turned non-finite, or its energy rose beyond all reason.
 
     Attributes:
         chain: Which one.
@@ -50,7 +50,7 @@ class DivergenceError(RuntimeError):
     def __init__(self, chain: int, step: int, step_size: float) -> None:
         self.chain, self.step, self.step_size = chain, step, step_size
         super().__init__(
-            f"chain {chain} turned non-finite by step {step} with step size {step_size:.3g}; "
+            f"chain {chain} diverged by step {step} with step size {step_size:.3g}; "
             f"try step_size={BACK_OFF_FACTOR * step_size:.2g}, or leave it out to have it measured"
         )
 
@@ -91,7 +91,7 @@ def sample(
         checkpoint: A file from which an interrupted run continues, bit for bit. A finished run can be given more
             `draws` later. Everything else must stay the same.
         checkpoint_seconds: How often it is written.
-        back_off: How many times to start over with half the step when a chain turns non-finite.
+        back_off: How many times to start over with half the step when a chain diverges.
         generator: `"fast"` draws all randomness from `fsgmcmc.random`, `"jax"` from the generator of `key`. By default
             fast on a CPU, where noise is the larger part of the cost, and JAX's own on accelerators.
         progress: Show a progress bar where there is a terminal.
@@ -173,6 +173,7 @@ def _advance(
 ) -> None:
     """Advance the run, in place, until it has its draws."""
     slots = _chains.buffer_slots(kept, run.origin.shape[1], len(keys))
+    starts = _chains.start(keys, target, run.sampler, run.origin).energy
 
     def call(states: Any, first: int, plan: list[tuple[int, bool]]) -> tuple:
         lengths = np.zeros(slots, np.int32)
@@ -211,7 +212,7 @@ def _advance(
             plan = plan_from(reached, run.draws + len(chosen), steps_per_call)
             if plan:
                 waiting = device.submit(call, states, reached, plan)
-            _check_finite(run, np.asarray(_chains.finite_chains(states)), energy, lengths)
+            _check_sound(run, np.asarray(_chains.sound_chains(target, starts, states)), energy, lengths)
             host = [np.asarray(leaf)[:, chosen] for leaf in jax.tree.leaves(leaves)]
             run.add(states, int(lengths.sum()), host, energy[:, chosen], elapsed)
             bar.show("sampling" if run.draws else "burn-in", run.steps, _rate(target, lengths.sum() / elapsed, keys))
@@ -271,10 +272,10 @@ def _kept_steps(sampler: Sampler, burn_in: int, thinning: int) -> Callable[[], I
     return lambda: count(burn_in + thinning, thinning)
 
 
-def _check_finite(run: Run, finite: np.ndarray, energy: np.ndarray, lengths: np.ndarray) -> None:
-    if finite.all():
+def _check_sound(run: Run, sound: np.ndarray, energy: np.ndarray, lengths: np.ndarray) -> None:
+    if sound.all():
         return
-    chain = int(np.argmin(finite))
+    chain = int(np.argmin(sound))
     used = np.flatnonzero(lengths)
     bad = [slot for slot in used if not np.isfinite(energy[chain, slot])]
     step = run.steps + int(lengths[: (bad[0] if bad else used[-1]) + 1].sum())

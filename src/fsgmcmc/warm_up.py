@@ -5,7 +5,7 @@
     2. Optionally the diagonal of the curvature becomes a preconditioner.
     3. The largest curvature and the gradient's noise give the step of the sampler, by its own rule.
     4. The sampler itself runs in blocks; after each the curvature is measured again, and the step may only shrink. A
-       block that turns non-finite is run again with half the step.
+       block in which a chain diverges is run again with half the step.
 
 All chains share the sampler that comes out: the step suits the stiffest of them.
 """
@@ -18,10 +18,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Key, PRNGKeyArray
 
 from fsgmcmc import _checks
-from fsgmcmc._chains import chain_keys, map_chains, over_cores
+from fsgmcmc._chains import chain_keys, is_sound, map_chains, over_cores
 from fsgmcmc._compile import jit_loop
 from fsgmcmc.posterior import Posterior
 from fsgmcmc.samplers.base import Sampler, Target
@@ -54,14 +54,14 @@ class WarmUp:
 
 # Below this part of the step that curvature allows, people should know that it is the gradient's noise that limits.
 NOISE_FACTOR_LIMIT = 0.05
-# How much shorter steps become when a chain turns non-finite, and how often within a block: the curvature may grow
+# How much shorter steps become when a chain diverges, and how often within a block: the curvature may grow
 # along the way.
 BACK_OFF_FACTOR = 0.5
 BACK_OFFS = 6
 
 
 class DivergedWarmUpError(ValueError):
-    """The warm-up met a non-finite number."""
+    """The warm-up met a non-finite number, or a chain that ran away."""
 
 
 def warm_up(
@@ -79,7 +79,7 @@ def warm_up(
         rate, steps = jnp.float32(settings.learning_rate), jnp.int32(settings.adam_steps)
         keys = chain_keys(adam_key, len(positions))
         positions = over_cores(_descend, (keys, positions), target, rate, steps)
-        _check_finite(positions, "Adam", f"a learning_rate below {settings.learning_rate:g}")
+        _check(np.isfinite(positions), "Adam", f"a learning_rate below {settings.learning_rate:g}")
         if isinstance(target, Posterior):
             positions = _settle(target, positions)
     if not (by_rule or adapts):
@@ -97,13 +97,13 @@ def warm_up(
             )
         if block < settings.blocks:
             keys, steps = chain_keys(run_key, len(positions)), jnp.int32(settings.block_steps)
-            moved = over_cores(_run, (keys, positions), target, sampler, steps)
+            moved, sound = over_cores(_run, (keys, positions), target, sampler, steps)
             for _ in range(BACK_OFFS if by_rule else 0):
-                if np.isfinite(np.asarray(moved)).all():
+                if np.asarray(sound).all():
                     break
                 sampler = sampler.slowed(BACK_OFF_FACTOR)
-                moved = over_cores(_run, (keys, positions), target, sampler, steps)
-            _check_finite(moved, "the sampler", f"a step_size below {float(sampler.step_size(0)):g}")
+                moved, sound = over_cores(_run, (keys, positions), target, sampler, steps)
+            _check(sound, "the sampler", f"a step_size below {float(sampler.step_size(0)):g}")
             positions = moved
     if float(noise_factor) < NOISE_FACTOR_LIMIT:
         warnings.warn(
@@ -168,19 +168,22 @@ def _adapt(
 @jit_loop
 def _run(
     keys: Key[Array, " chains"], positions: Any, target: Target, sampler: Sampler, steps: Any
-) -> Float[Array, "chains k"]:
-    def chain(chain_key: PRNGKeyArray, w: Array) -> Array:
+) -> tuple[Float[Array, "chains k"], Bool[Array, " chains"]]:
+    """Where the chains have come to, and whether they are sound."""
+
+    def chain(chain_key: PRNGKeyArray, w: Array) -> tuple[Array, Array]:
         init_key, run_key = jax.random.split(chain_key)
 
         def step(t: Any, state: Any) -> Any:
             return sampler.step(jax.random.fold_in(run_key, t), state, target.potential)
 
-        state = sampler.init(init_key, w, target.potential)
-        return jax.lax.fori_loop(0, steps, step, state).position
+        start = sampler.init(init_key, w, target.potential)
+        end = jax.lax.fori_loop(0, steps, step, start)
+        return end.position, is_sound(target, start.energy, end.position, end.energy)
 
     return map_chains(chain, positions.shape[1])(keys, positions)
 
 
-def _check_finite(positions: Array, phase: str, remedy: str) -> None:
-    if not np.isfinite(np.asarray(positions)).all():
-        raise DivergedWarmUpError(f"{phase} turned non-finite in the warm-up; try {remedy}")
+def _check(sound: Any, phase: str, remedy: str) -> None:
+    if not np.asarray(sound).all():
+        raise DivergedWarmUpError(f"{phase} diverged in the warm-up; try {remedy}")
