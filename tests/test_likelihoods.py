@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from fsgmcmc import MLP, Categorical, Dirichlet, Gaussian, GaussianWeights, parameter_space
+from fsgmcmc import MLP, Categorical, Dirichlet, Gaussian, GaussianWeights, Weighted, parameter_space
 
 
 def test_gaussian_log_density_is_that_of_scipy():
@@ -147,3 +147,23 @@ def test_a_sampled_noise_stays_above_its_floor():
     assert density == pytest.approx(stats.norm.logpdf(1.0, scale=0.3), rel=1e-5)
     with pytest.raises(ValueError, match="floor"):
         Gaussian(0.5, sampled=True, floor=-1.0)
+
+
+def test_a_noise_is_unwanted_only_where_neither_data_nor_prior_want_it():
+    y = jnp.linspace(-1, 1, 20)[:, None]
+    likelihood = Gaussian(0.01, sampled=True, spread=1.0)
+    wanted = [bool(likelihood.is_wanted({"log_noise": jnp.log(sigma)}, y)) for sigma in (1e-4, 0.5, 100.0)]
+    assert wanted == [True, True, False]
+    assert Gaussian(100.0, sampled=True).is_wanted({"log_noise": jnp.log(100.0)}, y)
+    assert Gaussian(100.0).is_wanted((), y)
+
+
+def test_one_heavy_row_of_a_minibatch_is_no_divergence():
+    """Its energy is that of all rows as heavy as itself."""
+    rng = np.random.default_rng(0)
+    x, weights = rng.normal(size=(60, 1)), np.r_[1e6, np.ones(59)]
+    likelihood = Weighted(Gaussian(0.5), weights)
+    posterior = parameter_space(MLP((3,)), x, x[:, 0], likelihood=likelihood, batch_size=10)
+    energies = jax.vmap(lambda key: posterior.energy(key, posterior.init(key)))(jax.random.split(jax.random.key(0), 50))
+    assert energies.max() > 1000 * energies.min() > 0
+    assert energies.max() < posterior.highest_energy(energies.min())

@@ -17,7 +17,6 @@ from fsgmcmc import (
     Gaussian,
     GaussianProcess,
     WarmUp,
-    _chains,
     cyclical_temperature,
     fsghmc,
     fsgld,
@@ -161,7 +160,7 @@ def test_a_chain_that_runs_away_is_diverged_before_it_is_non_finite(monkeypatch)
     with pytest.raises(DivergenceError, match="diverged by step"):
         sample(0, posterior(), fsgld(0.003), **options)
     jax.clear_caches()  # the rule is compiled
-    monkeypatch.setattr(_chains, "LARGEST_RISE", np.inf)
+    monkeypatch.setattr("fsgmcmc.posterior.LARGEST_RISE", np.inf)
     assert (sample(0, posterior(), fsgld(0.003), **options).energy > 1e15).all()
     jax.clear_caches()
 

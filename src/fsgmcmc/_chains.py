@@ -14,6 +14,7 @@ from jax.sharding import PartitionSpec
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
 from fsgmcmc._compile import jit_loop
+from fsgmcmc.posterior import Posterior
 from fsgmcmc.samplers.base import Sampler, Target
 
 # Memory that draws may take on the device before they move to the host.
@@ -21,10 +22,6 @@ BUFFER_BYTES = 64 << 20
 LARGEST_BUFFER = 256
 # On a CPU, matrix products of this many parameters and more are faster chain by chain than batched over chains.
 SMALLEST_ALONE = 1000
-# How far the energy of a chain may rise, in nats for each parameter, each row and each nat that it had: equilibrium is
-# half a nat a parameter above the mode, minibatches scatter by about a nat a row. Steps that have become unstable
-# where the function still is finite are orders of magnitude above.
-LARGEST_RISE = 100.0
 
 
 @partial(jax.jit, static_argnums=1)
@@ -121,7 +118,7 @@ def _advance(
                 return jax.tree.map(lambda buffer, value: buffer.at[slot].set(value), kept, collect(state.position))
 
             kept = jax.lax.cond(keeps[slot], add, lambda: kept)
-            return state, kept, energies.at[slot].set(state.energy)
+            return state, kept, energies.at[slot].set(telling_energy(target, state))
 
         shapes = jax.eval_shape(collect, state.position)
         kept = jax.tree.map(lambda leaf: jnp.zeros((len(lengths), *leaf.shape), leaf.dtype), shapes)
@@ -145,22 +142,22 @@ def _advance(
     return all_chains(arrays, keys, states, feed, (lengths, keeps, count))
 
 
-def is_sound(target: Target, start: Float[Array, ""], position: Float[Array, " k"], energy: Float[Array, ""]) -> Any:
-    """Whether a chain that began with the energy `start` is finite and has not run away.
-
-    How far energies of a target without rows may rise is not known.
-    """
-    finite = jnp.isfinite(energy) & jnp.all(jnp.isfinite(position))
-    rows = getattr(target, "rows", None)
-    if rows is None:
-        return finite
-    return finite & (energy - start <= LARGEST_RISE * (len(position) + rows + jnp.abs(start)))
+def highest_energy(target: Target, start: Float[Array, "*chains"]) -> Float[Array, "*chains"]:
+    """What the energy of a sound chain that began with `start` stays below; nothing is known of a bare target."""
+    return target.highest_energy(start) if isinstance(target, Posterior) else jnp.full_like(start, jnp.inf)
 
 
-@eqx.filter_jit
-def sound_chains(target: Target, starts: Float[Array, " chains"], states: Any) -> Bool[Array, " chains"]:
-    """`is_sound` of every chain."""
-    return jax.vmap(lambda start, w, energy: is_sound(target, start, w, energy))(starts, states.position, states.energy)
+def telling_energy(target: Target, state: Any) -> Float[Array, ""]:
+    """The energy of a state, infinite where the chain was thrown to a noise that nothing wants."""
+    if not isinstance(target, Posterior):
+        return state.energy
+    return jnp.where(target.has_wanted_noise(state.position), state.energy, jnp.inf)
+
+
+@jax.jit
+def finite_chains(states: Any) -> Bool[Array, " chains"]:
+    """Which chains still have a finite position and energy."""
+    return jnp.isfinite(states.energy) & jnp.all(jnp.isfinite(states.position), axis=1)
 
 
 def buffer_slots(collect: Callable[[Any], Any], size: int, chains: int) -> int:

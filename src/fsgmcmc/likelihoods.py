@@ -18,11 +18,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from fsgmcmc import _checks
 from fsgmcmc.predictions import CategoricalPrediction, GaussianPrediction
 from fsgmcmc.priors.dirichlet import CONCENTRATION, dirichlet_targets
+
+# A sampled noise beyond so many standard deviations of y, and of so small a prior density in nats, is that of a chain
+# that was thrown there.
+WIDEST_NOISE, LEAST_LIKELY = 3.0, 8.0
 
 
 @runtime_checkable
@@ -118,6 +122,11 @@ class Gaussian(eqx.Module):
         if not self.sampled:
             return jnp.float32(0)
         return -0.5 * jnp.square((params["log_noise"] - jnp.log(self.noise)) / self.spread)
+
+    def is_wanted(self, params: Any, y: Float[Array, "n outputs"]) -> Bool[Array, ""]:
+        """Whether data or prior could want this σ: it is within three times the spread of y, or z² / 2 ≤ 8."""
+        near = self.sigma(params) <= WIDEST_NOISE * jnp.std(y)
+        return near | (self.log_prior(params) >= -LEAST_LIKELY) if self.sampled else jnp.bool_(True)
 
     def predict(self, functions: np.ndarray, params: Any, noise: Any = None) -> GaussianPrediction:
         """Function draws (draws, rows, outputs) with the noise of each draw, or of each new row."""

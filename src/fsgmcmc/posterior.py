@@ -20,7 +20,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
 from fsgmcmc._ravel import Ravel
-from fsgmcmc.likelihoods import Likelihood, Weighted
+from fsgmcmc.likelihoods import Gaussian, Likelihood, Weighted
 from fsgmcmc.measurement import draw_rows
 from fsgmcmc.networks import Network, has_forward_mode
 from fsgmcmc.priors.functional import BoundPrior, FixedPrior
@@ -29,6 +29,10 @@ from fsgmcmc.streaming import HostRows
 SETTLING_ROWS = 10_000
 # Rows of host data that lie on the device during the warm-up.
 RESIDENT_ROWS = 10_000
+# How far the energy of a chain may rise, in nats for each parameter, each row and each nat that it had: equilibrium is
+# half a nat a parameter above the mode, minibatches scatter by about a nat a row. Steps that have become unstable
+# where the function still is finite are orders of magnitude above.
+LARGEST_RISE = 100.0
 
 
 class Position(NamedTuple):
@@ -123,6 +127,18 @@ class Posterior(eqx.Module):
         assert self.source is not None
         x, y = self.source.rows(min(RESIDENT_ROWS, self.rows), seed)
         return replace(self, x=jnp.asarray(x), y=jnp.asarray(y), batch_size=len(self.x), source=None)
+
+    def highest_energy(self, start: Float[Array, "*chains"]) -> Float[Array, "*chains"]:
+        """What the energy of a chain that began with `start` cannot exceed unless it has run away."""
+        weight = jnp.max(self.likelihood.weights) if isinstance(self.likelihood, Weighted) else 1.0
+        return start + LARGEST_RISE * (self.size + self.rows * weight + jnp.abs(start))
+
+    def has_wanted_noise(self, w: Float[Array, " k"]) -> Bool[Array, ""]:
+        """False where a sampled noise is larger than data or prior could want."""
+        likelihood = self.likelihood.likelihood if isinstance(self.likelihood, Weighted) else self.likelihood
+        if not isinstance(likelihood, Gaussian):
+            return jnp.bool_(True)
+        return likelihood.is_wanted(self.position(w).likelihood, self.y)
 
     def padded(self, rows: int) -> "Posterior":
         """The same law in arrays of `rows` rows, so that data of other sizes share its programs.

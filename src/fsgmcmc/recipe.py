@@ -23,7 +23,8 @@ POINTS, POINT_SETS = 200, 16
 # Points around few rows, and how far they lie from a row, in standard deviations of the features.
 AROUND = 100
 REACHES = (0.5, 1.0, 2.0, 4.0)
-# The nugget of the network's prior: a tenth of the noise variance, so that it hides nothing the data say, and a floor.
+# The nugget of the network's prior: a tenth of the noise variance, and a floor (docs/what-is-sampled.md has what else
+# was tried).
 NUGGET_OF_NOISE, NUGGET_FLOOR = 0.1, 1e-6
 # Least noise that is sampled, and that of the functional variational methods, in standard deviations of y. The step
 # is measured in the warm-up, and curvature grows as 1 / σ²: without a floor data without noise outgrow it.
@@ -34,6 +35,8 @@ LEAST_NOISE = 0.05
 STRIDE = 1.0
 FRICTION, FRICTION_OF_BATCHES = 0.002, 0.02
 BLOCKS = 3
+# How often a run may start over with half the step: on some tables the curvature grows where the chains go.
+BACK_OFFS = 6
 
 
 class Kind(NamedTuple):

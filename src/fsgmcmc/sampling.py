@@ -49,9 +49,9 @@ class DivergenceError(RuntimeError):
 
     def __init__(self, chain: int, step: int, step_size: float) -> None:
         self.chain, self.step, self.step_size = chain, step, step_size
+        self.what = f"chain {chain} diverged by step {step} with step size {step_size:.3g}"
         super().__init__(
-            f"chain {chain} diverged by step {step} with step size {step_size:.3g}; "
-            f"try step_size={BACK_OFF_FACTOR * step_size:.2g}, or leave it out to have it measured"
+            f"{self.what}; try step_size={BACK_OFF_FACTOR * step_size:.2g}, or leave it out to have it measured"
         )
 
 
@@ -148,7 +148,7 @@ def sample(
                 if back_off == 0:
                     raise
                 back_off -= 1
-                warnings.warn(f"{error}; starting over with half the step", UserWarning, stacklevel=2)
+                warnings.warn(f"{error.what}; starting over with half the step", UserWarning, stacklevel=2)
                 run = started(run.sampler.slowed(BACK_OFF_FACTOR), run.origin)
             except KeyboardInterrupt:
                 if not (keep_interrupted and run.draws):
@@ -173,7 +173,7 @@ def _advance(
 ) -> None:
     """Advance the run, in place, until it has its draws."""
     slots = _chains.buffer_slots(kept, run.origin.shape[1], len(keys))
-    starts = _chains.start(keys, target, run.sampler, run.origin).energy
+    highest = np.asarray(_chains.highest_energy(target, _chains.start(keys, target, run.sampler, run.origin).energy))
 
     def call(states: Any, first: int, plan: list[tuple[int, bool]]) -> tuple:
         lengths = np.zeros(slots, np.int32)
@@ -212,7 +212,7 @@ def _advance(
             plan = plan_from(reached, run.draws + len(chosen), steps_per_call)
             if plan:
                 waiting = device.submit(call, states, reached, plan)
-            _check_sound(run, np.asarray(_chains.sound_chains(target, starts, states)), energy, lengths)
+            _check_sound(run, np.asarray(_chains.finite_chains(states)), energy <= highest[:, None], lengths)
             host = [np.asarray(leaf)[:, chosen] for leaf in jax.tree.leaves(leaves)]
             run.add(states, int(lengths.sum()), host, energy[:, chosen], elapsed)
             bar.show("sampling" if run.draws else "burn-in", run.steps, _rate(target, lengths.sum() / elapsed, keys))
@@ -272,13 +272,15 @@ def _kept_steps(sampler: Sampler, burn_in: int, thinning: int) -> Callable[[], I
     return lambda: count(burn_in + thinning, thinning)
 
 
-def _check_sound(run: Run, sound: np.ndarray, energy: np.ndarray, lengths: np.ndarray) -> None:
+def _check_sound(run: Run, finite: np.ndarray, low: np.ndarray, lengths: np.ndarray) -> None:
+    """Chains must be finite, and `low` in energy (chains, slots) after every interval."""
+    used = np.flatnonzero(lengths)
+    sound = finite & low[:, used].all(axis=1)
     if sound.all():
         return
     chain = int(np.argmin(sound))
-    used = np.flatnonzero(lengths)
-    bad = [slot for slot in used if not np.isfinite(energy[chain, slot])]
-    step = run.steps + int(lengths[: (bad[0] if bad else used[-1]) + 1].sum())
+    last = next((slot for slot in used if not low[chain, slot]), used[-1])
+    step = run.steps + int(lengths[: last + 1].sum())
     raise DivergenceError(chain, step, float(run.sampler.step_size(step)))
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Key, PRNGKeyArray
 
 from fsgmcmc import _checks
-from fsgmcmc._chains import chain_keys, is_sound, map_chains, over_cores
+from fsgmcmc._chains import chain_keys, highest_energy, map_chains, over_cores, telling_energy
 from fsgmcmc._compile import jit_loop
 from fsgmcmc.posterior import Posterior
 from fsgmcmc.samplers.base import Sampler, Target
@@ -179,7 +179,8 @@ def _run(
 
         start = sampler.init(init_key, w, target.potential)
         end = jax.lax.fori_loop(0, steps, step, start)
-        return end.position, is_sound(target, start.energy, end.position, end.energy)
+        low = telling_energy(target, end) <= highest_energy(target, start.energy)
+        return end.position, low & jnp.all(jnp.isfinite(end.position))
 
     return map_chains(chain, positions.shape[1])(keys, positions)
 

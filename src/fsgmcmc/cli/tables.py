@@ -67,7 +67,8 @@ def fit(
     with told(OSError, ValueError):
         if out.exists() and not out.is_dir():
             raise ValueError(f"{out} is a file: give a folder for the model")
-        if out.is_dir() and any(out.iterdir()) and not ((out / "model.json").exists() or checkpoint.exists()):
+        others = [path for path in out.iterdir() if not path.name.startswith(".")] if out.is_dir() else []
+        if others and not ((out / "model.json").exists() or checkpoint.exists()):
             raise ValueError(f"{out} holds other files: give a new folder for the model")
         frame = read_table(data, separator, names)
         if kernel != "auto":

@@ -165,6 +165,7 @@ class FunctionalBNN(BaseEstimator, ABC):
                 burn_in=0,
                 chains=self.chains,
                 warm_up=recipe.warm_up_for(burn_in, adam_steps=max(burn_in // 2, 1)),
+                back_off=recipe.BACK_OFFS,
                 **shared,
             )
             samples.info["burn_in"] = burn_in

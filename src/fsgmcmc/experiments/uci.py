@@ -29,7 +29,7 @@ from fsgmcmc.posterior import Posterior
 from fsgmcmc.predictions import GaussianPrediction, RegressionPrediction
 from fsgmcmc.priors import GaussianWeights
 from fsgmcmc.priors.functional import SMALLEST_REDRAWN_NUGGET
-from fsgmcmc.recipe import LEAST_NOISE, NUGGET_OF_NOISE, SAMPLERS, VARIATIONAL, Kind
+from fsgmcmc.recipe import BACK_OFFS, LEAST_NOISE, NUGGET_OF_NOISE, SAMPLERS, VARIATIONAL, Kind
 from fsgmcmc.samplers import cyclical, sgld, step_decay
 from fsgmcmc.samples import Samples
 from fsgmcmc.sampling import DivergenceError, sample
@@ -55,7 +55,7 @@ def _sampled(kind: Kind) -> Runner:
             burn_in=settings.further_burn_in,
             chains=settings.chains,
             warm_up=settings.warm_up,
-            back_off=2 if settings.step_size is None else 0,
+            back_off=BACK_OFFS if settings.step_size is None else 0,
             progress=False,
         )
         return _predict(samples, split), samples
