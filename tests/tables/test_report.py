@@ -172,6 +172,10 @@ def test_a_model_that_is_no_better_than_a_guess_is_told_so():
     useless, wrong = Held(noise, law, np.zeros(200)), Held(noise, law.rescaled(3.0, 1.0), np.zeros(200))
     titles = [verdicts.closeness(verdicts.facts_of(model, held)).title for held in (regression(200), useless, wrong)]
     assert titles == ["Yes", "Not clearly", "No, worse"]
+    assert verdicts.alarms(model, useless) == verdicts.alarms(model, regression(200)) == []
+    guessing, sure = verdicts.alarms(model, wrong)
+    assert guessing.startswith("Is it better than guessing? No, worse.")
+    assert sure.startswith("Can its intervals be trusted? Too sure of itself.")
 
 
 def test_whatever_comes_from_outside_is_text(tmp_path):

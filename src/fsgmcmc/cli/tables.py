@@ -60,6 +60,7 @@ def fit(
     from fsgmcmc.tables.model import Request, fit_table
     from fsgmcmc.tables.reading import read_table
     from fsgmcmc.tables.report import write_report
+    from fsgmcmc.tables.verdicts import alarms
     from fsgmcmc.variational import DivergedFitError
     from fsgmcmc.warm_up import DivergedWarmUpError
 
@@ -99,7 +100,8 @@ def fit(
     _describe(model)
     if held is not None:
         _print_scores(held)
-    for sentence in (*model.notes, *told_once, *model.diagnostics["warnings"]):
+    warned = alarms(model, held) if held is not None else []
+    for sentence in (*warned, *model.notes, *told_once, *model.diagnostics["warnings"]):
         typer.echo(f"note: {sentence}")
     typer.echo(f"wrote the model to {out} and a page about it to {report}")
     if model.estimator.info_["interrupted"]:

@@ -155,6 +155,13 @@ def calibration(facts: Facts | None) -> Mark:
     return Mark(question, "good", "Yes", said)
 
 
+def alarms(model: TableModel, held: Held) -> list[str]:
+    """What a person should hear at once: it is worse than guessing, or too sure of itself."""
+    facts = facts_of(model, held)
+    marks = (closeness(facts), calibration(facts))
+    return [f"{mark.question} {mark.title}. {mark.text}" for mark in marks if mark.level == "bad"]
+
+
 def scores(facts: Facts) -> list[tuple[str, str, str]]:
     """Names, values and meanings."""
     found, guess = facts.scores, facts.guessed_loss.mean()
