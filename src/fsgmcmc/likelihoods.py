@@ -102,7 +102,7 @@ class Gaussian(eqx.Module):
         """A sampled σ raised to the root mean square residual; never lowered, since a fit may follow the noise."""
         if not self.sampled:
             return params
-        return {"log_noise": jnp.maximum(params["log_noise"], 0.5 * jnp.log(jnp.mean(jnp.square(y - f))))}
+        return params | {"log_noise": jnp.maximum(params["log_noise"], 0.5 * jnp.log(jnp.mean(jnp.square(y - f))))}
 
     def rows(self, indices: Int[Array, " batch"]) -> "Gaussian":
         """The likelihood of the rows `indices`: known noise follows its datum."""
@@ -124,8 +124,8 @@ class Gaussian(eqx.Module):
         return -0.5 * jnp.square((params["log_noise"] - jnp.log(self.noise)) / self.spread)
 
     def is_wanted(self, params: Any, y: Float[Array, "n outputs"]) -> Bool[Array, ""]:
-        """Whether data or prior could want this σ: it is within three times the spread of y, or z² / 2 ≤ 8."""
-        near = self.sigma(params) <= WIDEST_NOISE * jnp.std(y)
+        """Whether data or prior could want this σ: within three times the spread of y or `noise`, or z² / 2 ≤ 8."""
+        near = self.sigma(params) <= WIDEST_NOISE * jnp.maximum(jnp.std(y), self.noise)
         return near | (self.log_prior(params) >= -LEAST_LIKELY) if self.sampled else jnp.bool_(True)
 
     def predict(self, functions: np.ndarray, params: Any, noise: Any = None) -> GaussianPrediction:

@@ -23,7 +23,7 @@ from fsgmcmc.priors import GaussianProcess, matern32, periodic, rbf
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 ESTIMATORS = (FunctionalBNNRegressor, FunctionalBNNClassifier)
-QUICK = {"hidden": (10,), "chains": 1, "samples": 8, "burn_in": 60, "thinning": 2, "steps": 60, "random_state": 0}
+QUICK = {"hidden": (10,), "chains": 1, "samples": 8, "burn_in": 300, "thinning": 2, "steps": 60, "random_state": 0}
 
 
 # Everything but the inference is the same for all methods; this one compiles soonest.
