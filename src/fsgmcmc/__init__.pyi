@@ -15,6 +15,7 @@ from .estimators import (
     FunctionalBNNRegressor as FunctionalBNNRegressor,
 )
 from .gp_momentum import functional_momentum as functional_momentum
+from .heavy_tails import StudentT as StudentT
 from .likelihoods import Categorical as Categorical, Dirichlet as Dirichlet, Gaussian as Gaussian, Weighted as Weighted
 from .networks import MLP as MLP, BFloat16 as BFloat16
 from .posterior import Posterior as Posterior

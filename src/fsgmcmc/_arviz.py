@@ -47,7 +47,7 @@ def _parameters(samples: Any) -> dict[str, np.ndarray]:
     params = samples.params
     variables = dict(zip(weight_names(params.network), jax.tree.leaves(params.network), strict=True))
     if params.likelihood:
-        variables |= {**params.likelihood, "noise": np.asarray(samples.likelihood.sigma(params.likelihood))}
+        variables |= {**params.likelihood, "noise": np.asarray(samples.likelihood.std(params.likelihood))}
     return variables
 
 

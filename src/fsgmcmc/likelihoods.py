@@ -98,6 +98,14 @@ class Gaussian(eqx.Module):
             return self.noise
         return jnp.sqrt(jnp.square(self.floor) + jnp.exp(2 * params["log_noise"]))
 
+    def std(self, params: Any) -> Float[Array, "..."]:
+        """Standard deviation of the noise."""
+        return self.sigma(params)
+
+    def without_tails(self) -> "Gaussian":
+        """The likelihood under which rows far from the function pull at it in proportion: this one."""
+        return self
+
     def settle(self, params: Any, f: Float[Array, "n outputs"], y: Float[Array, "n outputs"]) -> Any:
         """A sampled σ raised to the root mean square residual; never lowered, since a fit may follow the noise."""
         if not self.sampled:
@@ -126,7 +134,7 @@ class Gaussian(eqx.Module):
     def is_wanted(self, params: Any, y: Float[Array, "n outputs"]) -> Bool[Array, ""]:
         """Whether data or prior could want this σ: within three times the spread of y or `noise`, or z² / 2 ≤ 8."""
         near = self.sigma(params) <= WIDEST_NOISE * jnp.maximum(jnp.std(y), self.noise)
-        return near | (self.log_prior(params) >= -LEAST_LIKELY) if self.sampled else jnp.bool_(True)
+        return near | (Gaussian.log_prior(self, params) >= -LEAST_LIKELY) if self.sampled else jnp.bool_(True)
 
     def predict(self, functions: np.ndarray, params: Any, noise: Any = None) -> GaussianPrediction:
         """Function draws (draws, rows, outputs) with the noise of each draw, or of each new row."""

@@ -94,8 +94,24 @@ class Posterior(eqx.Module):
 
     def network_mask(self) -> Bool[Array, " k"]:
         """True for the network's parameters, false for the likelihood's own."""
-        ones = jax.tree.map(jnp.ones_like, self.position(self.precision).network)
-        return self.ravel.ravel(Position(ones, jax.tree.map(jnp.zeros_like, self.likelihood.init()))) != 0
+        network, own = self.position(self.precision)
+        return self.ravel.ravel(Position(jax.tree.map(jnp.ones_like, network), jax.tree.map(jnp.zeros_like, own))) != 0
+
+    def eased(self) -> "Posterior":
+        """With Gaussian noise in the place of one with heavy tails, which a descent from far away does not get past."""
+        noise = self._noise
+        if noise is None:
+            return self
+        eased = noise.without_tails()
+        if isinstance(self.likelihood, Weighted):
+            return replace(self, likelihood=Weighted(eased, self.likelihood.weights))
+        return replace(self, likelihood=eased)
+
+    @property
+    def _noise(self) -> Gaussian | None:
+        """The likelihood of one row where it has a noise."""
+        likelihood = self.likelihood.likelihood if isinstance(self.likelihood, Weighted) else self.likelihood
+        return likelihood if isinstance(likelihood, Gaussian) else None
 
     @property
     def size(self) -> int:
@@ -135,10 +151,8 @@ class Posterior(eqx.Module):
 
     def has_wanted_noise(self, w: Float[Array, " k"]) -> Bool[Array, ""]:
         """False where a sampled noise is larger than data or prior could want."""
-        likelihood = self.likelihood.likelihood if isinstance(self.likelihood, Weighted) else self.likelihood
-        if not isinstance(likelihood, Gaussian):
-            return jnp.bool_(True)
-        return likelihood.is_wanted(self.position(w).likelihood, self.y)
+        noise = self._noise
+        return jnp.bool_(True) if noise is None else noise.is_wanted(self.position(w).likelihood, self.y)
 
     def padded(self, rows: int) -> "Posterior":
         """The same law in arrays of `rows` rows, so that data of other sizes share its programs.

@@ -1,10 +1,11 @@
 """What an inference method says about new points.
 
-A regression prediction is, for each row and output, an equally weighted mixture of Gaussians,
+A regression prediction is, for each row and output, an equally weighted mixture,
 
-    p(y) = 1/S Σ_s N(y; f_s, σ_s²),
+    p(y) = 1/S Σ_s p((y − f_s) / σ_s) / σ_s,
 
-one component for each posterior draw f_s of the function with its observation noise σ_s. A method that gives
+one component for each posterior draw f_s of the function with its observation noise σ_s, whose law p is Gaussian here
+and Student's t in `heavy_tails`. A method that gives
 two moments instead of draws (an exact Gaussian process) is the case S = 1. A class prediction is the mean
 over draws of softmax(logits). Everything is computed on the host in float64, a block of rows at a time.
 """
@@ -12,6 +13,7 @@ over draws of softmax(logits). Everything is computed on the host in float64, a 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import NamedTuple
 
 import numpy as np
 import scipy  # its parts are loaded when they are first used
@@ -23,14 +25,31 @@ from fsgmcmc import _checks
 Draws = Float[np.ndarray, "draws rows outputs"]
 Outputs = Float[np.ndarray, "rows outputs"]
 Rows = Float[np.ndarray, " rows"]
+# Means and scales of the mixture's components, and what else their law depends on.
+Components = tuple[Draws, ...]
 
 # Numbers in one (draws, block of rows, outputs) temporary: 1 MB in float64, which stays in the cache.
 BLOCK_NUMBERS = 2**17
 QUANTILE_TOLERANCE = 1e-7  # in standard deviations of the narrowest component
 
 
+class Law(NamedTuple):
+    """The law of a standardised component, as functions of z and of what else it depends on."""
+
+    log_density: Callable[..., np.ndarray]
+    cdf: Callable[..., np.ndarray]
+    quantile: Callable[..., np.ndarray]
+
+
+NORMAL = Law(
+    log_density=lambda z: -0.5 * np.square(z) - 0.5 * np.log(2 * np.pi),
+    cdf=lambda z: scipy.special.ndtr(z),
+    quantile=lambda level: scipy.special.ndtri(level),
+)
+
+
 class RegressionPrediction:
-    """The predictive law of real targets; `GaussianPrediction` and `MomentPrediction` are its two forms.
+    """The predictive law of real targets; `GaussianPrediction` and `MomentPrediction` are its usual forms.
 
     Shapes are (rows, outputs) unless said otherwise, units those of the targets. `mean` is of an observation,
     `epistemic` the standard deviation of the function over draws, `aleatoric` the root mean noise variance.
@@ -41,7 +60,11 @@ class RegressionPrediction:
     aleatoric: Outputs
 
     @property
-    def _components(self) -> tuple[Draws, Draws]:
+    def _law(self) -> Law:
+        return NORMAL
+
+    @property
+    def _components(self) -> Components:
         raise TypeError("components belong to the concrete predictions")
 
     @property
@@ -60,16 +83,14 @@ class RegressionPrediction:
 
     def cdf(self, y: ArrayLike) -> Outputs:
         """Predictive probability of an observation below `y`, output by output."""
-        return _by_rows(
-            lambda f, s, y: scipy.special.ndtr((y - f) / s).mean(0), *self._components, self.targets(y)[None]
-        )
+        return by_rows(partial(_cdf, self._law), *self._components, self.targets(y)[None])
 
     def quantile(self, q: float | Sequence[float]) -> np.ndarray:
         """Where the predictive cdf equals `q`; a sequence of levels gives a leading axis."""
         levels = np.asarray(q, dtype=np.float64)
         if not ((levels > 0) & (levels < 1)).all():
             raise ValueError(f"quantile levels must lie strictly between 0 and 1, got {q}")
-        quantiles = [_by_rows(partial(_quantile, level=level), *self._components) for level in levels.flat]
+        quantiles = [by_rows(partial(_quantile, self._law, level), *self._components) for level in levels.flat]
         return np.reshape(quantiles, (*levels.shape, *self.mean.shape))
 
     def interval(self, coverage: float) -> tuple[Outputs, Outputs]:
@@ -78,8 +99,8 @@ class RegressionPrediction:
         return lower, upper
 
     def log_prob(self, y: ArrayLike) -> Rows:
-        """Log density of each row, joint over outputs: log 1/S Σ_s Π_o N(y_o; f_so, σ_so²)."""
-        return _by_rows(_log_density, *self._components, self.targets(y)[None])
+        """Log density of each row, joint over outputs: log 1/S Σ_s Π_o p((y_o − f_so) / σ_so) / σ_so."""
+        return by_rows(partial(_log_density, self._law), *self._components, self.targets(y)[None])
 
     def log_prob_moment(self, y: ArrayLike) -> Rows:
         """Log density of each row under one Gaussian an output with the predictive mean and std."""
@@ -92,7 +113,7 @@ class RegressionPrediction:
 
         with X, X' independent draws of the predictive law (Grimit et al. 2006). Costs S²/2 terms a row.
         """
-        return _by_rows(_crps, *self._components, self.targets(y)[None])
+        return by_rows(_crps, *self._components, self.targets(y)[None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +142,7 @@ class GaussianPrediction(RegressionPrediction):
                 raise ValueError("noise is a standard deviation and must be positive and finite")
 
     @property
-    def _components(self) -> tuple[Draws, Draws]:
+    def _components(self) -> Components:
         if self.noise is None:
             raise ValueError("the observation noise at these points is unknown: pass noise= to predict")
         return self.functions, np.broadcast_to(self.noise, self.functions.shape)
@@ -134,12 +155,16 @@ class GaussianPrediction(RegressionPrediction):
     @cached_property
     def epistemic(self) -> Outputs:  # type: ignore[override]
         """Standard deviation of the function over draws."""
-        return _by_rows(lambda f: f.std(axis=0), self.functions)
+        return by_rows(lambda f: f.std(axis=0), self.functions)
 
     @cached_property
     def aleatoric(self) -> Outputs:  # type: ignore[override]
         """Root mean variance of the observation noise."""
-        return _by_rows(lambda sd: np.sqrt(np.square(sd).mean(axis=0)), self._components[1])
+        return by_rows(lambda variance: np.sqrt(variance.mean(axis=0)), self._variances)
+
+    @property
+    def _variances(self) -> Draws:
+        return np.square(self._components[1])
 
     def rescaled(self, shift: np.ndarray | float, scale: np.ndarray | float) -> "GaussianPrediction":
         """The prediction of shift + scale · y, each a number or one number an output."""
@@ -171,7 +196,7 @@ class MomentPrediction(RegressionPrediction):
             raise ValueError("moments must be finite, epistemic and aleatoric not negative, std positive")
 
     @property
-    def _components(self) -> tuple[Draws, Draws]:
+    def _components(self) -> Components:
         return self.mean[None], self.std[None]
 
     def rescaled(self, shift: np.ndarray | float, scale: np.ndarray | float) -> "MomentPrediction":
@@ -196,7 +221,7 @@ class CategoricalPrediction:
     @cached_property
     def probabilities(self) -> Outputs:
         """Predictive class probabilities, (rows, classes)."""
-        return _by_rows(lambda logits: scipy.special.softmax(logits, axis=2).mean(axis=0), self.logits)
+        return by_rows(lambda logits: scipy.special.softmax(logits, axis=2).mean(axis=0), self.logits)
 
     @property
     def labels(self) -> Integer[np.ndarray, " rows"]:
@@ -211,7 +236,7 @@ class CategoricalPrediction:
     @cached_property
     def expected_entropy(self) -> Rows:
         """Aleatoric part, 1/S Σ_s H[p_s]."""
-        return _by_rows(
+        return by_rows(
             lambda logits: scipy.special.entr(scipy.special.softmax(logits, axis=2)).sum(axis=2).mean(axis=0),
             self.logits,
         )
@@ -232,7 +257,7 @@ class CategoricalPrediction:
     def log_prob(self, y: ArrayLike) -> Rows:
         """Log of the mean probability of each label."""
         labels = self.targets(y)[None, :, None]
-        return _by_rows(
+        return by_rows(
             lambda z, k: _log_mean(np.take_along_axis(scipy.special.log_softmax(z, 2), k, 2)), self.logits, labels
         )
 
@@ -249,7 +274,7 @@ def _checked_draws(draws: ArrayLike, name: str) -> np.ndarray:
     return draws
 
 
-def _by_rows(law: Callable[..., np.ndarray], draws: np.ndarray, *others: np.ndarray) -> np.ndarray:
+def by_rows(law: Callable[..., np.ndarray], draws: np.ndarray, *others: np.ndarray) -> np.ndarray:
     """`law` of blocks of rows (axis 1 of every argument), joined along its axis 0."""
     block = max(1, BLOCK_NUMBERS // (len(draws) * draws.shape[2]))
     blocks = [slice(start, start + block) for start in range(0, max(draws.shape[1], 1), block)]
@@ -261,8 +286,14 @@ def _log_mean(values: np.ndarray) -> np.ndarray:
     return scipy.special.logsumexp(values.sum(axis=2), axis=0) - np.log(len(values))
 
 
-def _log_density(means: np.ndarray, sds: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return _log_mean(-0.5 * np.square((y - means) / sds) - np.log(sds) - 0.5 * np.log(2 * np.pi))
+def _log_density(law: Law, means: np.ndarray, scales: np.ndarray, *rest: np.ndarray) -> np.ndarray:
+    *shape, y = rest
+    return _log_mean(law.log_density((y - means) / scales, *shape) - np.log(scales))
+
+
+def _cdf(law: Law, means: np.ndarray, scales: np.ndarray, *rest: np.ndarray) -> np.ndarray:
+    *shape, y = rest
+    return law.cdf((y - means) / scales, *shape).mean(axis=0)
 
 
 def _mean_absolute(mean: np.ndarray | float, variance: np.ndarray) -> np.ndarray:
@@ -281,20 +312,21 @@ def _crps(means: np.ndarray, sds: np.ndarray, y: np.ndarray) -> np.ndarray:
     return _mean_absolute(means - y, variances).mean(axis=0) - pairs / len(means) ** 2
 
 
-def _quantile(means: np.ndarray, sds: np.ndarray, level: float) -> np.ndarray:
-    """Newton steps on Φ⁻¹(F(t)) = Φ⁻¹(level), a straight line if S = 1, safeguarded by bisection."""
-    z, tolerance = scipy.special.ndtri(level), QUANTILE_TOLERANCE * sds.min(axis=0)
+def _quantile(law: Law, level: float, means: np.ndarray, scales: np.ndarray, *shape: np.ndarray) -> np.ndarray:
+    """Newton steps on Φ⁻¹(F(t)) = Φ⁻¹(level), a straight line for one Gaussian, safeguarded by bisection."""
+    z, tolerance = scipy.special.ndtri(level), QUANTILE_TOLERANCE * scales.min(axis=0)
     # The quantile of the mixture lies between the smallest and the largest quantile of its components.
-    lower, upper = (means + sds * z).min(axis=0), (means + sds * z).max(axis=0)
+    of_components = means + scales * law.quantile(level, *shape)
+    lower, upper = of_components.min(axis=0), of_components.max(axis=0)
     t, step, older = (lower + upper) / 2, upper - lower, upper - lower
     while (step > tolerance).any():
-        standardised = (t - means) / sds
-        cdf = scipy.special.ndtr(standardised).mean(axis=0)
+        standardised = (t - means) / scales
+        cdf = law.cdf(standardised, *shape).mean(axis=0)
         lower, upper = np.where(cdf < level, t, lower), np.where(cdf < level, upper, t)
         with np.errstate(all="ignore"):
-            density = (np.exp(-0.5 * standardised**2) / sds).mean(axis=0)
+            density = np.mean(np.exp(law.log_density(standardised, *shape)) / scales, axis=0)
             probit = scipy.special.ndtri(cdf)
-            newton = t - (probit - z) * np.exp(-0.5 * probit**2) / density
+            newton = t - (probit - z) * np.exp(NORMAL.log_density(probit)) / density
         # Newton can cycle between components and is NaN where the density underflows: then bisect.
         within = (newton >= lower) & (newton <= upper) & (np.abs(newton - t) <= older / 2)
         moved = np.where(within | (np.abs(newton - t) <= tolerance), newton, (lower + upper) / 2)

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Shaped
 
 from fsgmcmc import _checks, _storage
 from fsgmcmc._ravel import Ravel
+from fsgmcmc.heavy_tails import StudentT
 from fsgmcmc.likelihoods import Categorical, Dirichlet, Gaussian, Weighted
 from fsgmcmc.networks import MLP, Network, as_network
 from fsgmcmc.posterior import Position, Posterior
@@ -273,7 +274,10 @@ def _describe_likelihood(likelihood: Gaussian | Categorical) -> dict[str, Any]:
         }
     if isinstance(likelihood, Categorical):
         return {"kind": "categorical", "classes": likelihood.classes}
-    return {"kind": "gaussian", "sampled": likelihood.sampled, "spread": likelihood.spread}
+    gaussian = {"kind": "gaussian", "sampled": likelihood.sampled, "spread": likelihood.spread}
+    if isinstance(likelihood, StudentT):
+        return gaussian | {"kind": "student", "freedom_spread": likelihood.freedom_spread}
+    return gaussian
 
 
 def _restore_likelihood(description: dict[str, Any], leaves: list[np.ndarray]) -> Gaussian | Categorical:
@@ -282,4 +286,7 @@ def _restore_likelihood(description: dict[str, Any], leaves: list[np.ndarray]) -
     if description["kind"] == "dirichlet":
         return Dirichlet(description["classes"], description["concentration"], description["noise_scale"])
     floor = float(leaves[1]) if len(leaves) > 1 else 0.0  # files of earlier versions have none
-    return Gaussian(leaves[0], sampled=description["sampled"], spread=description["spread"], floor=floor)
+    given = {"noise": leaves[0], "sampled": description["sampled"], "spread": description["spread"], "floor": floor}
+    if description["kind"] == "student":
+        return StudentT(**given, freedom=float(leaves[2]), freedom_spread=description["freedom_spread"])
+    return Gaussian(**given)

@@ -124,7 +124,8 @@ def _pool(x: np.ndarray, stream: bool) -> np.ndarray:
 def _data(x: Any, y: Any, likelihood: Any, network: Any) -> tuple[np.ndarray, np.ndarray, Network]:
     if not isinstance(likelihood, Likelihood):
         raise TypeError(
-            f"likelihood must be Gaussian(noise), Categorical(classes) or Dirichlet(classes), not {likelihood!r}"
+            "likelihood must be Gaussian(noise), StudentT(noise), Categorical(classes) or Dirichlet(classes), "
+            f"not {likelihood!r}"
         )
     x, y = _checks.matrix(x, "x"), likelihood.targets(y)
     _checks.same_length(x, y)

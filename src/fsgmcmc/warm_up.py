@@ -1,7 +1,8 @@
 """The warm-up: from a random start to a good region, with a preconditioner and a step that are then frozen.
 
-    1. Adam descends the potential, likelihood parameters held (a joint mode would shrink the noise). Then the noise is
-       raised to the residuals where the network cannot follow the data as closely as it says.
+    1. Adam descends the potential, likelihood parameters held (a joint mode would shrink the noise) and heavy tails
+       left out (from far away they give up on most rows). Then the noise is raised to the residuals where the network
+       cannot follow the data as closely as it says.
     2. Optionally the diagonal of the curvature becomes a preconditioner.
     3. The largest curvature and the gradient's noise give the step of the sampler, by its own rule.
     4. The sampler itself runs in blocks; after each the curvature is measured again, and the step may only shrink. A
@@ -78,7 +79,8 @@ def warm_up(
         adam_key, key = jax.random.split(key)
         rate, steps = jnp.float32(settings.learning_rate), jnp.int32(settings.adam_steps)
         keys = chain_keys(adam_key, len(positions))
-        positions = over_cores(_descend, (keys, positions), target, rate, steps)
+        eased = target.eased() if isinstance(target, Posterior) else target
+        positions = over_cores(_descend, (keys, positions), eased, rate, steps)
         _check(np.isfinite(positions), "Adam", f"a learning_rate below {settings.learning_rate:g}")
         if isinstance(target, Posterior):
             positions = _settle(target, positions)

@@ -22,7 +22,7 @@ from fsgmcmc.tables.model import Request, TableModel, fit_table
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
-QUICK = {"kernel": "rbf", "hidden": (10,), "chains": 2, "samples": 5, "burn_in": 3000, "thinning": 2}
+QUICK = {"kernel": "rbf", "hidden": (30,), "chains": 2, "samples": 5, "burn_in": 3000, "thinning": 2}
 
 
 def table(count=60, seed=0):

@@ -94,7 +94,7 @@ def of_buffer(posterior: Posterior, points: int = 40) -> BufferPosterior:
     if posterior.x.ndim != 2 or posterior.y.shape[1:] != (1,):
         raise ValueError("a buffer holds rows of features with one reward each")
     if not isinstance(posterior.likelihood, Gaussian) or posterior.likelihood.noise.ndim:
-        raise ValueError("rewards of a buffer have one noise, Gaussian(noise), and no weights")
+        raise ValueError("rewards of a buffer have one noise, Gaussian(noise) or StudentT(noise), and no weights")
     small = [p for p in posterior.functional if float(p.process.nugget) < np.float32(SMALLEST_REDRAWN_NUGGET)]
     if small:
         raise ValueError(f"points of a buffer need a nugget of at least {SMALLEST_REDRAWN_NUGGET:g}, such as 1e-3")

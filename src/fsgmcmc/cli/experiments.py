@@ -104,11 +104,13 @@ def reproduce_uci(
     points: Annotated[int | None, typer.Option(min=1, help="Ablation: measurement points.")] = None,
     kernel: Annotated[str | None, typer.Option(help="Ablation: a kernel such as linear or 'rbf + matern32'.")] = None,
     pretraining: Annotated[int | None, typer.Option(min=0, help="Ablation: iterations; 0 is none.")] = None,
+    gaussian: Annotated[bool, typer.Option(help="Ablation: noise without heavy tails.")] = False,
 ) -> None:
     """UCI regression; what is finished already in OUT is not done again."""
     from fsgmcmc.experiments import uci_sweep
 
     changes = {"draws": samples, "points": points, "kernel": kernel, "pretraining": pretraining}
+    changes |= {"heavy_tails": False} if gaussian else {}
     with told(OSError, ValueError):
         plan = uci_sweep.plan(preset, datasets, splits, methods, data, changes)
     _sweep(out, "uci", lambda: uci_sweep.execute(plan, out, jobs), uci_sweep.write, plan.note)

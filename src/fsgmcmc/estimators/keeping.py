@@ -24,7 +24,7 @@ from fsgmcmc.estimators.regressor import FunctionalBNNRegressor
 from fsgmcmc.priors import GaussianProcess, kernel_by_name
 
 SCHEMA = "fsgmcmc-model"
-VERSION = 2  # 1 had no line past the layers, no noise_scale and no noise_floor
+VERSION = 3  # 1 had no line past the layers, no noise_scale and no noise_floor, 2 no noise_law
 ESTIMATORS = {"regression": FunctionalBNNRegressor, "classification": FunctionalBNNClassifier}
 # What a file is for, not what the model is.
 NOT_KEPT = ("progress", "checkpoint", "random_state")

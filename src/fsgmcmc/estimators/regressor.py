@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
@@ -12,8 +13,7 @@ from fsgmcmc.estimators.prior import of_targets
 from fsgmcmc.likelihoods import Gaussian
 from fsgmcmc.predictions import GaussianPrediction
 
-# How well a learned noise is known before the network sees the data, as a standard deviation of its logarithm.
-NOISE_SPREAD = 1.0
+NOISE_LAWS = ("student", "gaussian")
 
 
 class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
@@ -31,6 +31,9 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
         prior: "pretrained" fits the kernel's numbers, the mean and the noise by marginal likelihood; "fixed" takes the
             kernel as it is, around the mean of y. A word has unit numbers, in standard deviations of the data.
         noise: Standard deviation of the observations in the units of y, where it is known; None learns it.
+        noise_law: The law of a noise that is learned: "student" learns its tails too, nearly Gaussian unless many rows
+            say otherwise, and "gaussian" has none. A noise that is known is Gaussian, and so is that of the variational
+            methods.
         chains: Chains.
         samples: Draws kept from each chain.
         burn_in: Steps before them; half as many steps of Adam come first.
@@ -63,6 +66,7 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
         hidden: Any = (50, 50),
         prior: Any = "pretrained",
         noise: Any = None,
+        noise_law: Any = "student",
         chains: Any = 4,
         samples: Any = 25,
         burn_in: Any = 3000,
@@ -87,6 +91,7 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
             checkpoint=checkpoint,
         )
         self.noise = noise
+        self.noise_law = noise_law
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "FunctionalBNNRegressor":
         """Sample the posterior given rows X (n, features), targets y (n,), and how often each row counts.
@@ -94,6 +99,8 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
         Ctrl-C ends the fit with the draws there are; `info_["interrupted"]` tells.
         """
         self._check_params()
+        if self.noise_law not in NOISE_LAWS:
+            raise ValueError(f"unknown noise_law {self.noise_law!r}; choose 'student' or 'gaussian'")
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
         rows = self._rows(X, y.astype(np.float64), sample_weight)
         shift, scale = moments(rows.y, rows.weights)
@@ -104,8 +111,8 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
             self.noise_floor_ = max(found.noise, recipe.LEAST_NOISE)
         nugget = recipe.nugget_for(found.process, self.units_.standardised(rows.x), found.noise)
         self._infer(rows._replace(y=(rows.y - shift) / scale), found, nugget, self._likelihood())
-        sigma = self._likelihood().sigma(self.samples_.params.likelihood)
-        self.noise_ = float(np.mean(sigma)) * self.units_.target_scale
+        std = self._likelihood().std(self.samples_.params.likelihood)
+        self.noise_ = float(np.mean(std)) * self.units_.target_scale
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
@@ -135,8 +142,8 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
 
     def predict_law(self, X: Any) -> GaussianPrediction:
         """The whole predictive law: densities, scores, epistemic and aleatoric parts (`fsgmcmc.metrics` takes it)."""
-        noise = np.asarray(self._likelihood().sigma(self.samples_.params.likelihood), np.float64)
-        law = GaussianPrediction(self._draws(X), noise.reshape(-1, 1, 1))
+        own = jax.tree.map(np.ravel, self.samples_.params.likelihood)
+        law = self._likelihood().predict(self._draws(X), own)
         return law.rescaled(self.units_.target_shift, self.units_.target_scale)
 
     def _in_units(self, values: np.ndarray) -> np.ndarray:
@@ -145,7 +152,8 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
     def _likelihood(self) -> Gaussian:
         if self.noise is not None:
             return Gaussian(self.noise_start_)
-        return Gaussian(self.noise_start_, sampled=True, spread=NOISE_SPREAD, floor=self.noise_floor_)
+        heavy_tails = self.noise_law == "student" and self.method in recipe.SAMPLERS
+        return recipe.learned_noise(self.noise_start_, self.noise_floor_, heavy_tails)
 
     def _outputs(self) -> int:
         return 1

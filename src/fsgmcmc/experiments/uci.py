@@ -101,7 +101,7 @@ def _fitted(method: Callable[[Fitting], variational.Method], target: Callable[[S
 def _for_bbb(split: Split, settings: Settings) -> Posterior:
     scale = settings.fitting.weight_scale
     prior = weights_of(settings) if scale is None else GaussianWeights(scale, "fan_in")
-    return weighted_posterior(split, settings, prior, settings.fitting.batch_size)
+    return weighted_posterior(split, replace(settings, heavy_tails=False), prior, settings.fitting.batch_size)
 
 
 def _for_fbnn(split: Split, settings: Settings) -> Posterior:
@@ -117,7 +117,7 @@ def _for_ifbnn(split: Split, settings: Settings) -> Posterior:
 def _redrawn(split: Split, settings: Settings, points: Measurement) -> Posterior:
     """A learned noise stays above that of the Gaussian process, as published: else q interpolates, and it collapses."""
     batch_size, floor = settings.fitting.batch_size, max(float(split.fit.noise), LEAST_NOISE)
-    settings = replace(settings, nugget_of_noise=NUGGET_OF_NOISE)
+    settings = replace(settings, nugget_of_noise=NUGGET_OF_NOISE, heavy_tails=False)
     return measured_posterior(split, settings, points, batch_size, SMALLEST_REDRAWN_NUGGET, floor)
 
 

@@ -25,6 +25,7 @@ from fsgmcmc.recipe import (
     NUGGET_OF_NOISE,
     SAMPLED_NOISE_FLOOR,
     batch_size_for,
+    learned_noise,
     nugget_for,
     thinning_for,
     warm_up_for,
@@ -90,6 +91,9 @@ class Settings:
             tenth holds the network to the process where the data know better; much more leaves hardly a prior.
         weight_scale: Standard deviation of the weights' prior in parameter space; None takes the weak prior that the
             functional posteriors have beside their Gaussian process, so that it alone makes the difference.
+        sampled_noise: Whether the noise is sampled, or stays what the Gaussian process found.
+        heavy_tails: Whether a sampled noise is Student's t, with sampled degrees of freedom, or Gaussian; that of the
+            variational methods is Gaussian, as published.
         fitting: Of the variational methods.
     """
 
@@ -104,15 +108,15 @@ class Settings:
     batch_size: int = 500
     chains: int = 4
     draws: int = 25
-    thinning: int = 250
-    stretch: float = 4.0
+    thinning: int = 500
+    stretch: float = 2.0
     burn_in: int = 3000
     adam_steps: int = 1500
     step_size: float | None = None
     nugget_of_noise: float = 2.0
     weight_scale: float | None = None
     sampled_noise: bool = True
-    noise_spread: float = 1.0
+    heavy_tails: bool = True
     fitting: Fitting = Fitting()
 
     @property
@@ -268,7 +272,8 @@ def measured_posterior(
 
 
 def _likelihood(split: Split, settings: Settings, floor: float = SAMPLED_NOISE_FLOOR) -> Gaussian:
-    return Gaussian(float(split.fit.noise), sampled=settings.sampled_noise, spread=settings.noise_spread, floor=floor)
+    noise = float(split.fit.noise)
+    return learned_noise(noise, floor, settings.heavy_tails) if settings.sampled_noise else Gaussian(noise)
 
 
 def _measurement(x: np.ndarray, settings: Settings) -> Measurement:
