@@ -34,8 +34,10 @@ class StudentT(Gaussian):
         sampled: Sample log σ and log(ν − 2) together with the weights.
         spread: Standard deviation of log σ under its prior.
         floor: What a sampled σ cannot fall below.
-        freedom: Degrees of freedom ν > 2, or where they are sampled the median of their prior.
-        freedom_spread: Standard deviation of log(ν − 2) under its prior.
+        freedom: Degrees of freedom ν > 2, or where they are sampled the median of their prior. That of the default is
+            nearly Gaussian unless many rows say otherwise.
+        freedom_spread: Standard deviation of log(ν − 2) under its prior; a wider one than the default takes hard rows
+            of a small table for outliers.
 
     Example:
         >>> likelihood = StudentT(noise=1.0, freedom=4.0)
@@ -53,8 +55,8 @@ class StudentT(Gaussian):
         sampled: bool = False,
         spread: float = 0.3,
         floor: float = 0.0,
-        freedom: float = 6.0,
-        freedom_spread: float = 1.0,
+        freedom: float = 20.0,
+        freedom_spread: float = 0.3,
     ) -> None:
         super().__init__(noise, sampled=sampled, spread=spread, floor=floor)
         if not (np.ndim(freedom) == 0 and LEAST_FREEDOM < freedom < np.inf):

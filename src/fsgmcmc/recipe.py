@@ -5,7 +5,6 @@ the prior measured at one of several fixed sets of points, another one at each s
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,10 +32,7 @@ NUGGET_OF_NOISE, NUGGET_FLOOR = 0.1, 1e-6
 # is measured in the warm-up, and curvature grows as 1 / σ²: without a floor data without noise outgrow it.
 SAMPLED_NOISE_FLOOR = 0.005
 LEAST_NOISE = 0.05
-# Degrees of freedom of a noise that is learned: their prior's median, and the spread of their logarithm. It is nearly
-# Gaussian unless many rows say otherwise; a wider prior takes hard rows of a small table for outliers.
-FREEDOM, FREEDOM_SPREAD = 20.0, 0.3
-# How well its scale is known before the network sees the data, as a standard deviation of its logarithm.
+# How well the scale of a noise that is learned is known before the network sees the data, as a standard deviation of its logarithm.
 NOISE_SPREAD = 1.0
 # Momentum is kept for some 500 steps, or 50 where the gradient has noise, in which time the slowest directions are
 # crossed; steps are longer than usual, since the warm-up measures the curvature until the draws begin.
@@ -73,7 +69,7 @@ VARIATIONAL = ("bbb", "fbnn", "ifbnn")
 
 def learned_noise(start: float, floor: float = SAMPLED_NOISE_FLOOR, heavy_tails: bool = True) -> Gaussian:
     """Observations whose noise is sampled with the weights, from a scale found beside the Gaussian process."""
-    law = partial(StudentT, freedom=FREEDOM, freedom_spread=FREEDOM_SPREAD) if heavy_tails else Gaussian
+    law = StudentT if heavy_tails else Gaussian
     return law(start, sampled=True, spread=NOISE_SPREAD, floor=floor)
 
 
