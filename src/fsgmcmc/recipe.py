@@ -32,7 +32,7 @@ NUGGET_OF_NOISE, NUGGET_FLOOR = 0.1, 1e-6
 # is measured in the warm-up, and curvature grows as 1 / σ²: without a floor data without noise outgrow it.
 SAMPLED_NOISE_FLOOR = 0.005
 LEAST_NOISE = 0.05
-# How well the scale of a noise that is learned is known before the network sees the data, as a standard deviation of its logarithm.
+# How well the scale of a learned noise is known before the network sees the data: the spread of its logarithm.
 NOISE_SPREAD = 1.0
 # Momentum is kept for some 500 steps, or 50 where the gradient has noise, in which time the slowest directions are
 # crossed; steps are longer than usual, since the warm-up measures the curvature until the draws begin.
