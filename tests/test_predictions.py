@@ -6,7 +6,7 @@ from scipy import stats
 from scipy.integrate import quad
 from scipy.special import logsumexp
 
-from fsgmcmc import predictions
+from fsgmcmc import mixtures
 from fsgmcmc.predictions import CategoricalPrediction, GaussianPrediction, MomentPrediction
 
 
@@ -127,7 +127,7 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
         return list(everything(regression, y, CategoricalPrediction(logits), labels))
 
     whole = compute()
-    monkeypatch.setattr(predictions, "BLOCK_NUMBERS", 7 * 2 * 5)
+    monkeypatch.setattr(mixtures, "BLOCK_NUMBERS", 7 * 2 * 5)
     for blocked, unblocked in zip(compute(), whole, strict=True):
         np.testing.assert_allclose(blocked, unblocked, rtol=1e-7)
 

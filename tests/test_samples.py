@@ -69,8 +69,10 @@ def test_a_network_of_ones_own_is_given_again(tmp_path):
     samples.save(tmp_path / "own.npz")
     with pytest.raises(ValueError, match="pass it as network="):
         Samples.load(tmp_path / "own.npz")
-    with pytest.raises(ValueError, match="parameter shapes"):
+    with pytest.raises(ValueError, match="have 1 parameters each"):
         Samples.load(tmp_path / "own.npz", network=MLP((3,)))
+    with pytest.raises(ValueError, match="parameter shapes"):
+        Samples.load(tmp_path / "own.npz", network=({"a": jnp.ones(1)}, lambda params, x: x * params["a"]))
     loaded = Samples.load(tmp_path / "own.npz", network=network)
     np.testing.assert_array_equal(loaded.functions(X), samples.functions(X))
 

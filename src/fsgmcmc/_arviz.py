@@ -16,7 +16,7 @@ import numpy as np
 MISSING = "to_arviz needs ArviZ: pip install 'fsgmcmc[arviz]'"
 FUNCTION_AXES = ("point", "output")
 # What weights may not be called, because axes, function values and the likelihood's parameters are.
-TAKEN = {"chain", "draw", *FUNCTION_AXES, "f", "log_noise", "noise"}
+TAKEN = {"chain", "draw", *FUNCTION_AXES, "f", "log_noise", "log_freedom", "noise"}
 
 
 def to_arviz(samples: Any, x: Any = None) -> Any:

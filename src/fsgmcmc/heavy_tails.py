@@ -19,10 +19,11 @@ from numpy.typing import ArrayLike
 
 from fsgmcmc import _checks
 from fsgmcmc.likelihoods import Gaussian
-from fsgmcmc.predictions import Components, GaussianPrediction, Law, Outputs, by_rows
+from fsgmcmc.mixtures import Law, by_rows
+from fsgmcmc.predictions import Components, GaussianPrediction, Outputs
 
 LEAST_FREEDOM = 2.0
-# Nodes of the integrals on each side of a target, and how many scales from it half of them lie.
+# Of the integrals on each side of a target.
 CRPS_NODES = 64
 
 
@@ -59,7 +60,8 @@ class StudentT(Gaussian):
         freedom_spread: float = 0.3,
     ) -> None:
         super().__init__(noise, sampled=sampled, spread=spread, floor=floor)
-        if not (np.ndim(freedom) == 0 and LEAST_FREEDOM < freedom < np.inf):
+        _checks.positive(np.asarray(freedom, np.float32), "freedom")
+        if np.ndim(freedom) or not np.float32(freedom) > LEAST_FREEDOM:
             raise ValueError(f"freedom must be a number above 2, so that the noise has a variance, got {freedom}")
         _checks.positive(freedom_spread, "freedom_spread")
         self.freedom = jnp.asarray(freedom, dtype=jnp.float32)
@@ -80,8 +82,12 @@ class StudentT(Gaussian):
 
     def without_tails(self) -> Gaussian:
         """Gaussian noise of the same scale, for a descent from far away, where heavy tails give up on most rows."""
-        eased = Gaussian(sampled=self.sampled, spread=self.spread)
-        return eqx.tree_at(lambda likelihood: (likelihood.noise, likelihood.floor), eased, (self.noise, self.floor))
+        return Gaussian(self.noise, sampled=self.sampled, spread=self.spread, floor=float(self.floor))
+
+    def settle(self, params: Any, f: Float[Array, "n outputs"], y: Float[Array, "n outputs"]) -> Any:
+        """As in `Gaussian`, with a σ whose standard deviation, not whose scale, is the root mean square residual."""
+        nu = self.nu(params)
+        return super().settle(params, y + jnp.sqrt((nu - 2) / nu) * (f - y), y)
 
     def log_prob(self, params: Any, f: Float[Array, "n outputs"], y: Float[Array, "n outputs"]) -> Float[Array, " n"]:
         """log p(ε) − log σ with ε = (y − f) / σ, summed over outputs."""
@@ -99,20 +105,21 @@ class StudentT(Gaussian):
         return super().log_prior(params) - 0.5 * jnp.square(away)
 
     def predict(self, functions: np.ndarray, params: Any, noise: Any = None) -> "StudentPrediction":
-        """Function draws (draws, rows, outputs) with the noise of each draw, or the scale of each new row."""
+        """Function draws (draws, rows, outputs) with the noise of each draw, or the scale σ of each new row."""
         gaussian, nu = super().predict(functions, params, noise), np.asarray(self.nu(params), dtype=float)
         return StudentPrediction(functions, gaussian.noise, nu.reshape(-1, 1, 1))
 
 
-def _log_density(z: np.ndarray, nu: np.ndarray) -> np.ndarray:
+def _log_t(z: np.ndarray, nu: np.ndarray) -> np.ndarray:
     constant = -0.5 * np.log(nu) - scipy.special.betaln(nu / 2, 0.5)
     return constant - (nu + 1) / 2 * np.log1p(z * z / nu)
 
 
 STUDENT = Law(
-    log_density=_log_density,
+    log_density=_log_t,
     cdf=lambda z, nu: scipy.special.stdtr(nu, z),
     quantile=lambda level, nu: scipy.special.stdtrit(nu, level),
+    variance=lambda nu: nu / (nu - 2),
 )
 
 
@@ -133,6 +140,7 @@ class StudentPrediction(GaussianPrediction):
         super().__post_init__()
         freedom = np.asarray(self.freedom, dtype=np.float64)
         object.__setattr__(self, "freedom", freedom)
+        np.broadcast_to(freedom, self.functions.shape)
         if not ((freedom > LEAST_FREEDOM) & np.isfinite(freedom)).all():
             raise ValueError("freedom must be finite and above 2, so that the noise has a variance")
 
@@ -144,22 +152,20 @@ class StudentPrediction(GaussianPrediction):
     def _components(self) -> Components:
         return (*super()._components, np.broadcast_to(self.freedom, self.functions.shape))
 
-    @property
-    def _variances(self) -> np.ndarray:
-        _, scale, nu = self._components
-        return np.square(scale) * nu / (nu - 2)
-
     def rescaled(self, shift: np.ndarray | float, scale: np.ndarray | float) -> "StudentPrediction":
         """The prediction of shift + scale · y, each a number or one number an output."""
         gaussian = super().rescaled(shift, scale)
         return StudentPrediction(gaussian.functions, gaussian.noise, self.freedom)
 
     def crps(self, y: ArrayLike) -> Outputs:
-        """∫_{−∞}^{y} F(t)² dt + ∫_{y}^{∞} (1 − F(t))² dt, each by Gauss-Legendre nodes; 0.5 % or better."""
-        return by_rows(_crps, *self._components, self.targets(y)[None])
+        """∫_{−∞}^{y} F(t)² dt + ∫_{y}^{∞} (1 − F(t))² dt, each by Gauss-Legendre nodes.
+
+        Within half a per cent for a hundred draws; a few per cent where a few narrow components lie far apart.
+        """
+        return by_rows(_student_crps, *self._components, self.targets(y)[None])
 
 
-def _crps(means: np.ndarray, scales: np.ndarray, nu: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _student_crps(means: np.ndarray, scales: np.ndarray, nu: np.ndarray, y: np.ndarray) -> np.ndarray:
     """t = y ∓ w u / (1 − u), u in (0, 1), w the distance in which the law lies."""
     nodes, weights = np.polynomial.legendre.leggauss(CRPS_NODES)
     nodes, weights = (nodes + 1) / 2, weights / 2

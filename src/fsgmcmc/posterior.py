@@ -208,7 +208,10 @@ class Posterior(eqx.Module):
         return -self.total / len(batch.x) * log_prob - batch.likelihood.log_prior(own)
 
     def curvature(self, key: PRNGKeyArray, w: Float[Array, " k"], v: Float[Array, " k"]) -> Float[Array, " k"]:
-        """The Gauss-Newton matrix of Ũ times v: Jᵀ (∇²_f U) J v, with the network's own curvature left out."""
+        """The Gauss-Newton matrix of Ũ times v: Jᵀ (∇²_f U) J v, with the network's own curvature left out.
+
+        ∇²_f U is negative for rows in the tails of `StudentT`: it tells of a step once most rows have been fitted.
+        """
         outputs, output_energy = self._stages(key)
         (params, own), (params_v, own_v) = self.position(w), self.position(v)
         push_forward = jax.jvp if has_forward_mode(self.network) else _transposed_twice

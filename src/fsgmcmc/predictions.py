@@ -5,47 +5,28 @@ A regression prediction is, for each row and output, an equally weighted mixture
     p(y) = 1/S Σ_s p((y − f_s) / σ_s) / σ_s,
 
 one component for each posterior draw f_s of the function with its observation noise σ_s, whose law p is Gaussian here
-and Student's t in `heavy_tails`. A method that gives
-two moments instead of draws (an exact Gaussian process) is the case S = 1. A class prediction is the mean
-over draws of softmax(logits). Everything is computed on the host in float64, a block of rows at a time.
+and Student's t in `heavy_tails`. A method that gives two moments instead of draws (an exact Gaussian process) is the
+case S = 1. A class prediction is the mean over draws of softmax(logits). Everything is computed on the host in float64,
+a block of rows at a time.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import NamedTuple
 
 import numpy as np
 import scipy  # its parts are loaded when they are first used
 from jaxtyping import Float, Integer
 from numpy.typing import ArrayLike
 
-from fsgmcmc import _checks
+from fsgmcmc import _checks, mixtures
+from fsgmcmc.mixtures import by_rows
 
 Draws = Float[np.ndarray, "draws rows outputs"]
 Outputs = Float[np.ndarray, "rows outputs"]
 Rows = Float[np.ndarray, " rows"]
 # Means and scales of the mixture's components, and what else their law depends on.
 Components = tuple[Draws, ...]
-
-# Numbers in one (draws, block of rows, outputs) temporary: 1 MB in float64, which stays in the cache.
-BLOCK_NUMBERS = 2**17
-QUANTILE_TOLERANCE = 1e-7  # in standard deviations of the narrowest component
-
-
-class Law(NamedTuple):
-    """The law of a standardised component, as functions of z and of what else it depends on."""
-
-    log_density: Callable[..., np.ndarray]
-    cdf: Callable[..., np.ndarray]
-    quantile: Callable[..., np.ndarray]
-
-
-NORMAL = Law(
-    log_density=lambda z: -0.5 * np.square(z) - 0.5 * np.log(2 * np.pi),
-    cdf=lambda z: scipy.special.ndtr(z),
-    quantile=lambda level: scipy.special.ndtri(level),
-)
 
 
 class RegressionPrediction:
@@ -60,8 +41,8 @@ class RegressionPrediction:
     aleatoric: Outputs
 
     @property
-    def _law(self) -> Law:
-        return NORMAL
+    def _law(self) -> mixtures.Law:
+        return mixtures.NORMAL
 
     @property
     def _components(self) -> Components:
@@ -83,14 +64,14 @@ class RegressionPrediction:
 
     def cdf(self, y: ArrayLike) -> Outputs:
         """Predictive probability of an observation below `y`, output by output."""
-        return by_rows(partial(_cdf, self._law), *self._components, self.targets(y)[None])
+        return by_rows(partial(mixtures.cdf, self._law), *self._components, self.targets(y)[None])
 
     def quantile(self, q: float | Sequence[float]) -> np.ndarray:
         """Where the predictive cdf equals `q`; a sequence of levels gives a leading axis."""
         levels = np.asarray(q, dtype=np.float64)
         if not ((levels > 0) & (levels < 1)).all():
             raise ValueError(f"quantile levels must lie strictly between 0 and 1, got {q}")
-        quantiles = [by_rows(partial(_quantile, self._law, level), *self._components) for level in levels.flat]
+        quantiles = [by_rows(partial(mixtures.quantile, self._law, level), *self._components) for level in levels.flat]
         return np.reshape(quantiles, (*levels.shape, *self.mean.shape))
 
     def interval(self, coverage: float) -> tuple[Outputs, Outputs]:
@@ -100,7 +81,7 @@ class RegressionPrediction:
 
     def log_prob(self, y: ArrayLike) -> Rows:
         """Log density of each row, joint over outputs: log 1/S Σ_s Π_o p((y_o − f_so) / σ_so) / σ_so."""
-        return by_rows(partial(_log_density, self._law), *self._components, self.targets(y)[None])
+        return by_rows(partial(mixtures.log_density, self._law), *self._components, self.targets(y)[None])
 
     def log_prob_moment(self, y: ArrayLike) -> Rows:
         """Log density of each row under one Gaussian an output with the predictive mean and std."""
@@ -113,7 +94,7 @@ class RegressionPrediction:
 
         with X, X' independent draws of the predictive law (Grimit et al. 2006). Costs S²/2 terms a row.
         """
-        return by_rows(_crps, *self._components, self.targets(y)[None])
+        return by_rows(mixtures.gaussian_crps, *self._components, self.targets(y)[None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,11 +141,7 @@ class GaussianPrediction(RegressionPrediction):
     @cached_property
     def aleatoric(self) -> Outputs:  # type: ignore[override]
         """Root mean variance of the observation noise."""
-        return by_rows(lambda variance: np.sqrt(variance.mean(axis=0)), self._variances)
-
-    @property
-    def _variances(self) -> Draws:
-        return np.square(self._components[1])
+        return by_rows(partial(mixtures.noise_std, self._law), *self._components)
 
     def rescaled(self, shift: np.ndarray | float, scale: np.ndarray | float) -> "GaussianPrediction":
         """The prediction of shift + scale · y, each a number or one number an output."""
@@ -258,7 +235,9 @@ class CategoricalPrediction:
         """Log of the mean probability of each label."""
         labels = self.targets(y)[None, :, None]
         return by_rows(
-            lambda z, k: _log_mean(np.take_along_axis(scipy.special.log_softmax(z, 2), k, 2)), self.logits, labels
+            lambda z, k: mixtures.log_mean(np.take_along_axis(scipy.special.log_softmax(z, 2), k, 2)),
+            self.logits,
+            labels,
         )
 
 
@@ -272,63 +251,3 @@ def _checked_draws(draws: ArrayLike, name: str) -> np.ndarray:
     if not np.isfinite(draws).all():
         raise ValueError(f"{name} hold NaN or infinite values: leave out the chains that diverged")
     return draws
-
-
-def by_rows(law: Callable[..., np.ndarray], draws: np.ndarray, *others: np.ndarray) -> np.ndarray:
-    """`law` of blocks of rows (axis 1 of every argument), joined along its axis 0."""
-    block = max(1, BLOCK_NUMBERS // (len(draws) * draws.shape[2]))
-    blocks = [slice(start, start + block) for start in range(0, max(draws.shape[1], 1), block)]
-    return np.concatenate([law(draws[:, b].astype(np.float64), *(a[:, b] for a in others)) for b in blocks])
-
-
-def _log_mean(values: np.ndarray) -> np.ndarray:
-    """log 1/S Σ_s exp Σ_o values_so, rows left."""
-    return scipy.special.logsumexp(values.sum(axis=2), axis=0) - np.log(len(values))
-
-
-def _log_density(law: Law, means: np.ndarray, scales: np.ndarray, *rest: np.ndarray) -> np.ndarray:
-    *shape, y = rest
-    return _log_mean(law.log_density((y - means) / scales, *shape) - np.log(scales))
-
-
-def _cdf(law: Law, means: np.ndarray, scales: np.ndarray, *rest: np.ndarray) -> np.ndarray:
-    *shape, y = rest
-    return law.cdf((y - means) / scales, *shape).mean(axis=0)
-
-
-def _mean_absolute(mean: np.ndarray | float, variance: np.ndarray) -> np.ndarray:
-    """E|Z| = r (exp(−z²)/√π + z erf z) with r = √(2 variance) and z = mean / r, for Z ~ N(mean, variance)."""
-    r = np.sqrt(2 * variance)
-    z = mean / r
-    return r * (np.exp(-z * z) / np.sqrt(np.pi) + z * scipy.special.erf(z))
-
-
-def _crps(means: np.ndarray, sds: np.ndarray, y: np.ndarray) -> np.ndarray:
-    variances = np.square(sds)
-    # Each unordered pair once, one draw against all later ones: no (draws, draws, rows) array exists.
-    pairs = _mean_absolute(0.0, 2 * variances).sum(axis=0) / 2
-    for i in range(len(means) - 1):
-        pairs += _mean_absolute(means[i] - means[i + 1 :], variances[i] + variances[i + 1 :]).sum(axis=0)
-    return _mean_absolute(means - y, variances).mean(axis=0) - pairs / len(means) ** 2
-
-
-def _quantile(law: Law, level: float, means: np.ndarray, scales: np.ndarray, *shape: np.ndarray) -> np.ndarray:
-    """Newton steps on Φ⁻¹(F(t)) = Φ⁻¹(level), a straight line for one Gaussian, safeguarded by bisection."""
-    z, tolerance = scipy.special.ndtri(level), QUANTILE_TOLERANCE * scales.min(axis=0)
-    # The quantile of the mixture lies between the smallest and the largest quantile of its components.
-    of_components = means + scales * law.quantile(level, *shape)
-    lower, upper = of_components.min(axis=0), of_components.max(axis=0)
-    t, step, older = (lower + upper) / 2, upper - lower, upper - lower
-    while (step > tolerance).any():
-        standardised = (t - means) / scales
-        cdf = law.cdf(standardised, *shape).mean(axis=0)
-        lower, upper = np.where(cdf < level, t, lower), np.where(cdf < level, upper, t)
-        with np.errstate(all="ignore"):
-            density = np.mean(np.exp(law.log_density(standardised, *shape)) / scales, axis=0)
-            probit = scipy.special.ndtri(cdf)
-            newton = t - (probit - z) * np.exp(NORMAL.log_density(probit)) / density
-        # Newton can cycle between components and is NaN where the density underflows: then bisect.
-        within = (newton >= lower) & (newton <= upper) & (np.abs(newton - t) <= older / 2)
-        moved = np.where(within | (np.abs(newton - t) <= tolerance), newton, (lower + upper) / 2)
-        t, step, older = moved, np.abs(moved - t), step
-    return t

@@ -112,7 +112,8 @@ class Samples:
 
         Args:
             x: New inputs (rows, features).
-            noise: Standard deviation of the observations at x, where the likelihood had it row by row.
+            noise: Standard deviation of the observations at x, where the likelihood had it row by row; of `StudentT`
+                the scale.
         """
         values = self.functions(x)
         own = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), self.params.likelihood)
@@ -123,7 +124,8 @@ class Samples:
         """The draws for ArviZ: an `InferenceData` of its 0.x, a `DataTree` of its 1.x; needs `fsgmcmc[arviz]`.
 
         The group `posterior` has a variable for each array of weights, named by its path (`layers_0_weight`), and the
-        likelihood's sampled parameters (`log_noise`, `noise`). `sample_stats` has `energy`, the potential Ũ.
+        likelihood's sampled parameters (`log_noise`, `log_freedom`) with the standard deviation `noise`. `sample_stats`
+        has `energy`, the potential Ũ.
 
         Args:
             x: Points (rows, features); their function values are added as `f`, (chain, draw, point, output). Weights
@@ -192,6 +194,10 @@ class Samples:
         network = as_network(network)
         params = jax.eval_shape(lambda key: network.init(key, inputs, outputs), jax.random.key(0))
         ravel = Ravel.of(Position(params, likelihood.init()))
+        if positions.shape[-1] != ravel.size:
+            raise ValueError(
+                f"the draws have {positions.shape[-1]} parameters each, network and likelihood have {ravel.size}"
+            )
         return cls(
             positions,
             energy,

@@ -112,6 +112,20 @@ def test_every_method_fits_and_predicts(waves, method):
     assert np.isfinite(model.predict_quantiles([[1000.0]])).all()
 
 
+def test_a_few_rows_far_off_do_not_widen_every_interval(waves):
+    """Under Gaussian noise they do; what was fitted with tails keeps them when the parameters change afterwards."""
+    x, y = waves
+    strange = np.where(np.arange(60) % 20 == 3, y + 400, y)
+    settings = {"hidden": (30,), "chains": 2, "samples": 20, "thinning": 10, "burn_in": 1000, "random_state": 1}
+    heavy, light = (
+        FunctionalBNNRegressor("rbf", noise_law=law, **settings).fit(x, strange) for law in ("student", "gaussian")
+    )
+    widths = [np.subtract(*model.predict_interval(x, 0.5)[::-1]).mean() for model in (heavy, light)]
+    assert widths[0] < 0.6 * widths[1]
+    before = heavy.predict(x, return_std=True)[1]
+    np.testing.assert_array_equal(heavy.set_params(noise_law="gaussian").predict(x, return_std=True)[1], before)
+
+
 def test_a_weight_is_a_row_that_counts_so_often(waves):
     x, y = waves
     times = np.random.default_rng(1).integers(0, 4, 60)
@@ -154,6 +168,8 @@ def test_wrong_words_are_refused(waves):
         FunctionalBNNRegressor("auto", prior="fixed").fit(x, y)
     with pytest.raises(ValueError, match="unknown method 'nuts'"):
         FunctionalBNNRegressor("rbf", "nuts").fit(x, y)
+    with pytest.raises(ValueError, match="unknown noise_law 'cauchy'"):
+        FunctionalBNNRegressor("rbf", noise_law="cauchy").fit(x, y)
     with pytest.raises(ValueError, match="at least one non-zero"):
         FunctionalBNNRegressor("rbf").fit(x, y, sample_weight=np.zeros(60))
 

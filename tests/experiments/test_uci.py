@@ -132,6 +132,9 @@ def test_other_fits_of_variational_methods_leave_the_records_of_samplers_valid()
     other = replace(TINY, fitting=replace(TINY.fitting, steps=21))
     assert uci.fingerprint(TINY, "sgld") == uci.fingerprint(other, "sgld")
     assert uci.fingerprint(TINY, "fbnn") != uci.fingerprint(other, "fbnn")
+    gaussian = replace(TINY, heavy_tails=False)
+    assert uci.fingerprint(TINY, "gp") == uci.fingerprint(gaussian, "gp")
+    assert uci.fingerprint(TINY, "sgld") != uci.fingerprint(gaussian, "sgld")
 
 
 def test_an_ablation_that_a_method_would_not_notice_is_refused(data):

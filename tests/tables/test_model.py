@@ -22,6 +22,7 @@ from fsgmcmc.tables.model import Request, TableModel, fit_table
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
+# Ten units are too few to follow the process here: their chains may settle for a large noise.
 QUICK = {"kernel": "rbf", "hidden": (30,), "chains": 2, "samples": 5, "burn_in": 3000, "thinning": 2}
 
 

@@ -110,7 +110,7 @@ def reproduce_uci(
     from fsgmcmc.experiments import uci_sweep
 
     changes = {"draws": samples, "points": points, "kernel": kernel, "pretraining": pretraining}
-    changes |= {"heavy_tails": False} if gaussian else {}
+    changes["heavy_tails"] = False if gaussian else None
     with told(OSError, ValueError):
         plan = uci_sweep.plan(preset, datasets, splits, methods, data, changes)
     _sweep(out, "uci", lambda: uci_sweep.execute(plan, out, jobs), uci_sweep.write, plan.note)

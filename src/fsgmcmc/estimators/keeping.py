@@ -74,7 +74,7 @@ def save_model(estimator: FunctionalBNN, folder: str | Path, extra: dict[str, An
         meta["feature_names"] = estimator.feature_names_in_.tolist()
     if isinstance(estimator, FunctionalBNNRegressor):
         noise = {"noise": estimator.noise_, "noise_start": estimator.noise_start_}
-        meta |= noise | {"noise_floor": estimator.noise_floor_}
+        meta |= noise | {"noise_floor": estimator.noise_floor_, "noise_law": estimator.noise_law_}
     else:
         meta |= {"classes": estimator.classes_.tolist(), "noise_scale": estimator.noise_scale_}
     document = {"schema": SCHEMA, "version": VERSION, "fsgmcmc": __version__, **meta, **(extra or {})}
@@ -182,7 +182,7 @@ def _estimator(document: dict[str, Any], arrays: dict[str, np.ndarray]) -> Funct
         estimator.feature_names_in_ = np.array(document["feature_names"], dtype=object)
     if isinstance(estimator, FunctionalBNNRegressor):
         estimator.noise_, estimator.noise_start_ = document["noise"], document["noise_start"]
-        estimator.noise_floor_ = document["noise_floor"]
+        estimator.noise_floor_, estimator.noise_law_ = document["noise_floor"], document["noise_law"]
     else:
         estimator.classes_ = np.asarray(document["classes"])
         estimator.noise_scale_ = document["noise_scale"]

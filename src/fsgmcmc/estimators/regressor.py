@@ -107,6 +107,9 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
         self.units_ = self.units_._replace(target_shift=float(shift), target_scale=float(scale))
         found = of_targets(self.kernel, self.prior == "pretrained", rows.x, rows.y, self.noise, self.units_)
         self.noise_start_, self.noise_floor_ = found.noise, recipe.SAMPLED_NOISE_FLOOR
+        self.noise_law_ = self.noise_law if self.method in recipe.SAMPLERS else "gaussian"
+        if self.noise is not None:
+            self.noise_law_ = "known"
         if self.method in ("fbnn", "ifbnn"):
             self.noise_floor_ = max(found.noise, recipe.LEAST_NOISE)
         nugget = recipe.nugget_for(found.process, self.units_.standardised(rows.x), found.noise)
@@ -150,10 +153,9 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
         return self.units_.target_shift + self.units_.target_scale * values.astype(np.float64)
 
     def _likelihood(self) -> Gaussian:
-        if self.noise is not None:
+        if self.noise_law_ == "known":
             return Gaussian(self.noise_start_)
-        heavy_tails = self.noise_law == "student" and self.method in recipe.SAMPLERS
-        return recipe.learned_noise(self.noise_start_, self.noise_floor_, heavy_tails)
+        return recipe.learned_noise(self.noise_start_, self.noise_floor_, heavy_tails=self.noise_law_ == "student")
 
     def _outputs(self) -> int:
         return 1

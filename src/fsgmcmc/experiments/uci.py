@@ -71,6 +71,7 @@ def _gaussian_process(split: Split, settings: Settings, number: int) -> tuple[Re
 
 def _map_ensemble(split: Split, settings: Settings, number: int) -> tuple[RegressionPrediction, None]:
     """Where Adam leaves the chains of a parameter-space posterior, with their noise."""
+    settings = replace(settings, heavy_tails=False)  # Adam does not learn tails
     target, warm_up = posterior(split, settings, functional=False), WarmUp(adam_steps=settings.adam_steps, blocks=0)
     chains = max(settings.chains, 4)
     # One step so small that nothing moves.
@@ -192,4 +193,6 @@ def fingerprint(settings: Settings, method: str) -> str:
     fields = asdict(settings)
     if method not in VARIATIONAL:
         del fields["fitting"]
+    if method not in SAMPLERS:
+        del fields["heavy_tails"]
     return hashlib.sha256(repr((__version__, sorted(fields.items()))).encode()).hexdigest()[:12]

@@ -38,9 +38,13 @@ def plan(
     if not wanted:
         raise ValueError(f"datasets are names joined by commas, not {datasets!r}")
     chosen = names.chosen(methods, uci.METHODS, "method")
-    deaf = [method for method in chosen if method in VARIATIONAL and {"draws", "points"} & changed.keys()]
+    deaf = [
+        method for method in chosen if method in VARIATIONAL and {"draws", "points", "heavy_tails"} & changed.keys()
+    ]
     if deaf:
-        raise ValueError(f"--samples and --points are for samplers; {', '.join(deaf)} would not change with them")
+        raise ValueError(
+            f"--samples, --points and --gaussian are for samplers; {', '.join(deaf)} would not change with them"
+        )
     tables = [load_uci(name, data) for name in wanted]
     pairs = [(split, table.name) for table in tables for split in _splits(splits, len(table.splits), table.name)]
     groups = [

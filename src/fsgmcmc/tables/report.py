@@ -124,7 +124,8 @@ def _fitted(model: TableModel, rows: int) -> list[tuple[str, str]]:
         ("Draws", f"{count(chains, 'chain')} of {draws:,}" if estimator.method in recipe.SAMPLERS else f"{draws:,}"),
     ]
     if model.is_regression:
-        facts.append(("Noise", f"{number(estimator.noise_)}, the scatter that no column explains"))
+        outliers = ", with room for outliers" if estimator.noise_law_ == "student" else ""
+        facts.append(("Noise", f"{number(estimator.noise_)}, the scatter that no column explains{outliers}"))
     if model.id_column is not None:
         facts.append(("Row names", f"{model.id_column}, not predicted from"))
     return facts
