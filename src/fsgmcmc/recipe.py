@@ -119,5 +119,5 @@ def nugget_for(process: GaussianProcess, x: np.ndarray, noise: float, of_noise: 
 
 
 def thinning_for(rows: int, thinning: int, stretch: float) -> int:
-    """Steps between kept draws: a set of N < LARGE rows, whose steps cost less, has up to `stretch` times as many."""
-    return round(thinning * max(1.0, min(stretch, LARGE / rows)))
+    """Steps between kept draws: a set that is not large, whose steps cost less, has `stretch` times as many."""
+    return round(thinning * (1.0 if rows > LARGE else stretch))

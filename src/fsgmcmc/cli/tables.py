@@ -44,9 +44,7 @@ def fit(
     chains: Annotated[int, typer.Option(min=1, help="Chains.")] = 4,
     samples: Annotated[int, typer.Option(min=1, help="Draws kept from each chain.")] = 25,
     burn_in: Annotated[int, typer.Option(min=0, help="Steps before the first draw.")] = 3000,
-    thinning: Annotated[
-        int, typer.Option(min=1, help="Steps between draws; up to four times as many where rows are few.")
-    ] = 400,
+    thinning: Annotated[int, typer.Option(min=1, help="Steps between draws; twice as many up to 1000 rows.")] = 400,
     seed: Annotated[int, typer.Option(min=0, help="Fixes the result.")] = 0,
     separator: Separator = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where an interrupted fit stopped.")] = False,

@@ -40,8 +40,8 @@ ROWS_PER_CALL = 256
 # Rows whose function values tell whether the chains agree, and draws that they need for it.
 DIAGNOSED_ROWS = 200
 FEWEST_DRAWS = 4
-# Draws between two kept ones of few rows, at most so many times those of many.
-STRETCH = 4.0
+# Steps between two draws of up to a thousand rows, in those of more.
+STRETCH = 2.0
 # Adam's learning rate, batch and draws of q of the variational methods.
 LEARNING_RATE = 0.01
 FITTED_BATCH = 50

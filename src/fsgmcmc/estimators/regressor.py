@@ -37,7 +37,7 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
         chains: Chains.
         samples: Draws kept from each chain.
         burn_in: Steps before them; half as many steps of Adam come first.
-        thinning: Steps between them where there are 1000 rows or more; up to four times as many where there are fewer.
+        thinning: Steps between them where there are more than 1000 rows; twice as many where there are fewer.
         steps: Steps of the variational methods, which draw `chains` × `samples` times from what they end with.
         random_state: A seed, or a `numpy.random.RandomState`, that fixes the result.
         progress: Show a progress bar where there is a terminal.

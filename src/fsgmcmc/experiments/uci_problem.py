@@ -83,8 +83,7 @@ class Settings:
         point_sets: Where not all rows are measured, fixed sets of which each step takes one; None redraws the points.
         batch_size: Rows of the likelihood in each gradient of a large set.
         thinning: Steps between kept draws of a large set.
-        stretch: A set of N < `LARGE` rows, whose steps cost less, has LARGE / N times as many between kept draws, at
-            most so many times.
+        stretch: A set that is not large, whose steps cost less, has so many times as many between kept draws.
         burn_in: Steps before the first draw; where the step is measured, it is so again after each third of them.
         step_size: None has it measured.
         nugget_of_noise: δ of the samplers' functional prior in units of the noise variance of the Gaussian process. A
