@@ -49,7 +49,7 @@ SCORES = (  # title, key, sign that makes low good, numbers of others, what they
 )
 SUMMARIES: tuple[tuple[str, str, Callable[[list[float]], Any], int], ...] = (  # title, key, summary, decimals
     ("Coverage of 90 % intervals, mean", "coverage_90", np.mean, 2),
-    ("R-hat of f, median", "r_hat", np.median, 2),
+    ("R-hat of f, median", "r_hat", np.median, 3),
     ("Seconds a run, mean, without the shared fit of the Gaussian process", "seconds", np.mean, 1),
 )
 INTRODUCTION = (
