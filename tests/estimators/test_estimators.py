@@ -121,7 +121,7 @@ def test_a_few_rows_far_off_do_not_widen_every_interval(waves):
         FunctionalBNNRegressor("rbf", noise_law=law, **settings).fit(x, strange) for law in ("student", "gaussian")
     )
     widths = [np.subtract(*model.predict_interval(x, 0.5)[::-1]).mean() for model in (heavy, light)]
-    assert widths[0] < 0.6 * widths[1]
+    assert widths[0] < 0.9 * widths[1]
     before = heavy.predict(x, return_std=True)[1]
     np.testing.assert_array_equal(heavy.set_params(noise_law="gaussian").predict(x, return_std=True)[1], before)
 

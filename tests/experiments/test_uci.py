@@ -108,11 +108,11 @@ def test_a_sweep_writes_its_documents_and_a_second_one_does_nothing_again(data, 
 
 def test_a_sweep_does_only_what_is_missing_damaged_or_of_other_settings(data, tmp_path, monkeypatch):
     plan = uci_sweep.plan("quick", "small", "2", "gp,sgld", data)
-    runs, mark = tmp_path / "runs", uci.fingerprint(plan.settings, "gp")
+    runs, marks = tmp_path / "runs", {method: uci.fingerprint(plan.settings, method) for method in ("gp", "sgld")}
     names = [run.name for group in plan.groups for run in group]
-    assert names == [f"small-{run}-{mark}" for run in ("0-gp", "0-sgld", "1-gp", "1-sgld")]
+    assert names == [f"small-{split}-{method}-{mark}" for split in (0, 1) for method, mark in marks.items()]
     runs.mkdir()
-    done = {"dataset": "small", "split": 0, "method": "gp", "settings": mark, "diverged": False}
+    done = {"dataset": "small", "split": 0, "method": "gp", "settings": marks["gp"], "diverged": False}
     (runs / f"{names[0]}.json").write_text(json.dumps(done))
     (runs / f"{names[1]}.json").write_text(json.dumps(done)[:20])
     (runs / f"{names[2]}.json").write_text(json.dumps(done | {"settings": "other"}))
@@ -128,7 +128,7 @@ def test_a_sweep_does_only_what_is_missing_damaged_or_of_other_settings(data, tm
     assert asked == names[1:]
 
 
-def test_other_fits_of_variational_methods_leave_the_records_of_samplers_valid():
+def test_what_a_method_does_not_read_leaves_its_records_valid():
     other = replace(TINY, fitting=replace(TINY.fitting, steps=21))
     assert uci.fingerprint(TINY, "sgld") == uci.fingerprint(other, "sgld")
     assert uci.fingerprint(TINY, "fbnn") != uci.fingerprint(other, "fbnn")

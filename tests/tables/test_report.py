@@ -61,7 +61,8 @@ def model_of(estimator: Any, **changes: Any) -> TableModel:
     estimator.units_ = Units(np.zeros(1), np.ones(1))
     estimator.novelty_ = Novelty(process, np.zeros((3, 1), np.float32), 0.5)
     estimator.energy_, estimator.info_ = np.zeros((4, 25)), {"interrupted": False}
-    estimator.kernel_, estimator.n_rows_, estimator.noise_ = "linear + rbf", 1234, 1.0
+    estimator.kernel_, estimator.n_rows_ = "linear + rbf", 1234
+    estimator.noise_, estimator.noise_law_ = 1.0, "student"
     columns = Columns((Column("age", "number"), Column("town", "category", categories=("here", "there"))))
     plain: dict[str, Any] = {"id_column": None, "notes": (), "scores": {}, "held_out": 0, "diagnostics": FINE}
     if hasattr(estimator, "classes_"):
