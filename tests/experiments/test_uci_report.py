@@ -48,7 +48,7 @@ def test_bold_is_whatever_is_not_significantly_worse_than_the_best():
 def test_the_references_take_part_in_the_comparison():
     document = markdown(runs("fsghmc", 1.0) + runs("gp", 0.8, noise=1.0, r_hat=None))
     assert bold(document, "RMSE, standardised") == {"exact GP"}
-    assert cells(document, "R-hat")["yacht"] == {"fSGHMC": "1.00", "exact GP": ""}
+    assert cells(document, "R-hat")["yacht"] == {"fSGHMC": "1.000", "exact GP": ""}
 
 
 def test_the_paired_test_uses_common_splits_only():
