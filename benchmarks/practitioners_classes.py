@@ -9,10 +9,9 @@ fold, and nothing is chosen by hand for a set:
 - logistic: scikit-learn's `LogisticRegression` of standardised columns;
 - gp: scikit-learn's `GaussianProcessClassifier` of standardised columns, one RBF, one against the rest;
 - ensemble: five networks with two layers of 50 units, trained by likelihood; a fifth of the training part tells when to
-  stop, then they are trained on all of it;
-- ngboost: NGBoost, categorical law, 500 rounds at most, stopped by a tenth of the training part.
+  stop, then they are trained on all of it.
 
-What is finished in the folder is not done again.
+NGBoost, which the benchmark of regressions has, ends in infinite gradients on wine. What is finished in the folder is not done again.
 """
 
 from pathlib import Path
@@ -108,22 +107,6 @@ def _members(
     return [CategoricalPrediction(np.stack(logits)) for logits in zip(*found, strict=True)]
 
 
-def ngboost(x: np.ndarray, y: np.ndarray, x_test: np.ndarray, seed: int) -> Prediction:
-    """Natural-gradient boosting of a categorical law."""
-    from ngboost import NGBClassifier
-    from ngboost.distns import k_categorical
-
-    model = NGBClassifier(
-        k_categorical(int(y.max()) + 1),
-        n_estimators=500,
-        validation_fraction=0.1,
-        early_stopping_rounds=50,
-        verbose=False,
-        random_state=seed,
-    )
-    return _law(model.fit(x, y).predict_proba(x_test))
-
-
 def _law(probabilities: np.ndarray) -> CategoricalPrediction:
     return CategoricalPrediction(np.log(np.maximum(probabilities, 1e-12))[None])
 
@@ -137,7 +120,7 @@ def load(name: str, data: Path | None) -> tuple[np.ndarray, np.ndarray]:
 CLASSES = Comparison(
     name="practitioners_classes",
     datasets=tuple(LOADERS),
-    methods={"ours": ours, "logistic": logistic, "gp": gaussian_process, "ensemble": ensemble, "ngboost": ngboost},
+    methods={"ours": ours, "logistic": logistic, "gp": gaussian_process, "ensemble": ensemble},
     scores={
         "nll": Score("NLL, nats a row", 3, smaller_is_better=True),
         "brier": Score("Brier score", 3, smaller_is_better=True),
