@@ -11,7 +11,8 @@ fold, and nothing is chosen by hand for a set:
 - ensemble: five networks with two layers of 50 units, trained by likelihood; a fifth of the training part tells when to
   stop, then they are trained on all of it.
 
-NGBoost, which the benchmark of regressions has, ends in infinite gradients on wine. What is finished in the folder is not done again.
+NGBoost, which the benchmark of regressions has, ends in infinite gradients on wine. What is finished in the folder is
+not done again.
 """
 
 from pathlib import Path
