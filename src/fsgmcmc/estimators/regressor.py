@@ -107,9 +107,8 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
         self.units_ = self.units_._replace(target_shift=float(shift), target_scale=float(scale))
         found = of_targets(self.kernel, self.prior == "pretrained", rows.x, rows.y, self.noise, self.units_)
         self.noise_start_, self.noise_floor_ = found.noise, recipe.SAMPLED_NOISE_FLOOR
-        self.noise_law_ = self.noise_law if self.method in recipe.SAMPLERS else "gaussian"
-        if self.noise is not None:
-            self.noise_law_ = "known"
+        learned = self.noise_law if self.method in recipe.SAMPLERS else "gaussian"
+        self.noise_law_ = learned if self.noise is None else "known"
         if self.method in ("fbnn", "ifbnn"):
             self.noise_floor_ = max(found.noise, recipe.LEAST_NOISE)
         nugget = recipe.nugget_for(found.process, self.units_.standardised(rows.x), found.noise)
