@@ -87,8 +87,8 @@ def test_an_interrupted_run_loses_nothing(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return advance(*arguments)
 
-    monkeypatch.setattr("fsgmcmc.sampling.FIRST_CALL_STEPS", 7)
-    monkeypatch.setattr("fsgmcmc.sampling.SECONDS_PER_CALL", 1e9)
+    monkeypatch.setattr("fsgmcmc._pace.FIRST_CALL_STEPS", 7)
+    monkeypatch.setattr("fsgmcmc._pace.SECONDS_PER_CALL", 1e9)
     monkeypatch.setattr(_chains, "advance", interrupted)
     with pytest.raises(KeyboardInterrupt):
         sample(7, posterior(), fsgld(), draws=20, chains=2, checkpoint=path, **SHORT)
@@ -97,10 +97,35 @@ def test_an_interrupted_run_loses_nothing(tmp_path, monkeypatch):
     np.testing.assert_array_equal(resumed.positions, whole.positions)
 
 
+def test_an_interrupted_warm_up_goes_on_where_it_was(tmp_path, monkeypatch):
+    from fsgmcmc import _descent
+
+    options = {"draws": 2, "chains": 2, **SHORT, "warm_up": WarmUp(adam_steps=11, blocks=0)}
+    whole = sample(7, posterior(), fsgld(), **options)
+    path, taken, over_cores = tmp_path / "run.ckpt", [], _descent.over_cores
+
+    def watched(program, per_chain, target, rate, total, count):
+        if sum(taken) == 6:
+            raise KeyboardInterrupt
+        taken.append(int(count))
+        return over_cores(program, per_chain, target, rate, total, count)
+
+    monkeypatch.setattr("fsgmcmc._pace.FIRST_CALL_STEPS", 2)
+    monkeypatch.setattr("fsgmcmc._pace.SECONDS_PER_CALL", 1e9)
+    monkeypatch.setattr(_descent, "over_cores", watched)
+    with pytest.raises(KeyboardInterrupt):
+        sample(7, posterior(), fsgld(), checkpoint=path, checkpoint_seconds=0, **options)
+    assert taken == [0, 2, 4]
+    taken.clear()
+    resumed = sample(7, posterior(), fsgld(), checkpoint=path, **options)
+    assert sum(taken) == 5
+    np.testing.assert_array_equal(resumed.positions, whole.positions)
+
+
 def test_how_steps_are_cut_into_calls_changes_nothing(monkeypatch):
     whole = sample(3, posterior(), fsgld(), draws=15, chains=2, **SHORT)
-    monkeypatch.setattr("fsgmcmc.sampling.FIRST_CALL_STEPS", 3)
-    monkeypatch.setattr("fsgmcmc.sampling.SECONDS_PER_CALL", 0.0)
+    monkeypatch.setattr("fsgmcmc._pace.FIRST_CALL_STEPS", 3)
+    monkeypatch.setattr("fsgmcmc._pace.SECONDS_PER_CALL", 0.0)
     np.testing.assert_array_equal(
         sample(3, posterior(), fsgld(), draws=15, chains=2, **SHORT).positions, whole.positions
     )

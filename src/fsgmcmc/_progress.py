@@ -43,7 +43,7 @@ class Progress:
         if self._bar is not None:
             self._bar.stop()
 
-    def show(self, phase: str, done: int = 0, note: str = "") -> None:
-        """Move the bar."""
+    def show(self, phase: str, done: int = 0, note: str = "", of: int | None = None) -> None:
+        """Move the bar, in a phase that may have its own number of steps."""
         if self._bar is not None:
-            self._bar.update(self._task, description=phase, completed=done, note=note)
+            self._bar.update(self._task, description=phase, completed=done, note=note, total=of or self.total)

@@ -22,8 +22,9 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Float, Key, PRNGKeyArray
 
-from fsgmcmc import _chains, _checks
-from fsgmcmc._checkpoint import Checkpoint, Run, fingerprint
+from fsgmcmc import _chains, _checks, _pace, _storage
+from fsgmcmc._checkpoint import Checkpoint, Run, fingerprint, restored_tree
+from fsgmcmc._descent import Descent
 from fsgmcmc._progress import Progress
 from fsgmcmc._ravel import Ravel
 from fsgmcmc.posterior import Posterior
@@ -33,9 +34,6 @@ from fsgmcmc.samplers.schedules import Phases
 from fsgmcmc.samples import Samples
 from fsgmcmc.streaming import Feeder
 from fsgmcmc.warm_up import BACK_OFF_FACTOR, WarmUp, warm_up as run_warm_up
-
-FIRST_CALL_STEPS = 100
-SECONDS_PER_CALL = 0.5
 
 
 class DivergenceError(RuntimeError):
@@ -131,12 +129,21 @@ def sample(
 
     with Progress(progress, next(islice(kept_steps(), draws - 1, draws))) as bar:
         found = store.read()
-        if found is not None:
+        if found is not None and "origin" in found[0]:
             run = Run.restored(*found, sampler, lambda sampler: _chains.start(keys, target, sampler, positions))
         else:
             if warm_up is not None:
+                begun = None if found is None else restored_tree("descent", found[0], Descent.at(positions))
+
+                def watch(descent: Descent, steps_per_second: float) -> None:
+                    assert warm_up is not None
+                    note = _rate(target, steps_per_second, keys)
+                    bar.show("warm-up", descent.steps, note, of=warm_up.adam_steps)
+                    store.write(lambda: (_storage.numbered("descent", jax.tree.leaves(descent)), {"draws": 0}))
+
                 bar.show("warm-up")
-                sampler, positions = run_warm_up(warm_key, _resident(target, warm_key), sampler, positions, warm_up)
+                resident = _resident(target, warm_key)
+                sampler, positions = run_warm_up(warm_key, resident, sampler, positions, warm_up, begun, watch)
             run = started(sampler, positions)
             store.write(run.contents, now=True)  # a killed run does not warm up again
         while True:
@@ -195,7 +202,7 @@ def _advance(
     # No steps, to compile: so that the time taken afterwards is that of the steps.
     call(run.states, run.steps, [])
     # Calls of steps that are fed have as many as the feeder brings; the others take about half a second.
-    steps_per_call, began = FIRST_CALL_STEPS if feeder is None else feeder.steps, time.monotonic()
+    steps_per_call, began = _pace.FIRST_CALL_STEPS if feeder is None else feeder.steps, time.monotonic()
     plan = plan_from(run.steps, run.draws, steps_per_call)
     # One thread keeps the device busy; this one moves the draws of the call before to the host.
     with ThreadPoolExecutor(1) as device:
@@ -203,10 +210,8 @@ def _advance(
         while plan:
             states, leaves, energy, lengths, ended = waiting.result()
             elapsed, began = ended - began, ended
-            if feeder is None and elapsed < SECONDS_PER_CALL / 2:
-                steps_per_call *= 2
-            elif feeder is None and elapsed > SECONDS_PER_CALL * 2:
-                steps_per_call = max(1, steps_per_call // 2)
+            if feeder is None:
+                steps_per_call = _pace.paced(steps_per_call, elapsed)
             chosen = [slot for slot, (_, keeps) in enumerate(plan) if keeps]
             reached = run.steps + int(lengths.sum())
             plan = plan_from(reached, run.draws + len(chosen), steps_per_call)

@@ -24,6 +24,7 @@ from jaxtyping import Array, Bool, Float, Key, PRNGKeyArray
 from fsgmcmc import _checks
 from fsgmcmc._chains import chain_keys, highest_energy, map_chains, over_cores, telling_energy
 from fsgmcmc._compile import jit_loop
+from fsgmcmc._descent import Descent, Watch, descend
 from fsgmcmc.posterior import Posterior
 from fsgmcmc.samplers.base import Sampler, Target
 from fsgmcmc.samplers.curvature import diagonal_preconditioner, measure
@@ -71,16 +72,20 @@ def warm_up(
     sampler: Sampler,
     positions: Float[Array, "chains k"],
     settings: WarmUp,
+    descent: Descent | None = None,
+    watch: Watch = lambda *_: None,
 ) -> tuple[Sampler, Float[Array, "chains k"]]:
-    """The adapted sampler, and where each chain has come to."""
+    """The adapted sampler, and where each chain has come to.
+
+    Adam goes on from `descent` where there is one, and is heard of by `watch`.
+    """
     by_rule = sampler.step_size.initial is None
     adapts = settings.precondition and sampler.preconditioner is None
     if settings.adam_steps:
         adam_key, key = jax.random.split(key)
-        rate, steps = jnp.float32(settings.learning_rate), jnp.int32(settings.adam_steps)
-        keys = chain_keys(adam_key, len(positions))
         eased = target.eased() if isinstance(target, Posterior) else target
-        positions = over_cores(_descend, (keys, positions), eased, rate, steps)
+        begun = Descent.at(positions) if descent is None else descent
+        positions = descend(adam_key, eased, begun, settings.adam_steps, settings.learning_rate, watch)
         _check(np.isfinite(positions), "Adam", f"a learning_rate below {settings.learning_rate:g}")
         if isinstance(target, Posterior):
             positions = _settle(target, positions)
@@ -115,28 +120,6 @@ def warm_up(
             stacklevel=3,
         )
     return sampler, positions
-
-
-@jit_loop
-def _descend(
-    keys: Key[Array, " chains"], positions: Any, target: Target, learning_rate: Any, steps: Any
-) -> Float[Array, "chains k"]:
-    import optax
-
-    adam = optax.scale_by_adam()
-    moving = target.network_mask() if hasattr(target, "network_mask") else 1.0
-
-    def chain(chain_key: PRNGKeyArray, w: Array) -> Array:
-        def step(t: Any, carry: tuple) -> tuple:
-            w, state = carry
-            _, gradient = target.potential(jax.random.fold_in(chain_key, t), w)
-            update, state = adam.update(moving * gradient, state)
-            rate = learning_rate * (0.05 + 0.95 * 0.5 * (1 + jnp.cos(jnp.pi * t / steps)))
-            return w - rate * update, state
-
-        return jax.lax.fori_loop(0, steps, step, (w, adam.init(w)))[0]
-
-    return map_chains(chain, positions.shape[1])(keys, positions)
 
 
 @eqx.filter_jit

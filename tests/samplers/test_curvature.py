@@ -49,6 +49,7 @@ def test_diagonal_preconditioner_inverts_a_diagonal_curvature(key):
     ("sampler", "step"),
     [
         (langevin(), 0.2 / 400),
+        (langevin(step_times_curvature=0.1), 0.1 / 400),
         (fsghmc(), 0.7 / np.sqrt(400)),
         (fsghmc(step_times_frequency=1.0), 1.0 / np.sqrt(400)),
         (fsghmc(integrator="obabo"), 0.5 / np.sqrt(400)),
@@ -128,3 +129,5 @@ def test_settings_are_checked():
 def test_a_step_that_cannot_be_stable_is_refused():
     with pytest.raises(ValueError, match="below 2"):
         fsghmc(step_times_frequency=2.0)
+    with pytest.raises(ValueError, match="step_times_curvature must be below 2"):
+        langevin(step_times_curvature=2.0)

@@ -26,7 +26,7 @@ from fsgmcmc.sampling import DivergenceError, sample
 from fsgmcmc.warm_up import DivergedWarmUpError
 
 # Of what a run does with its settings: to be raised with every change of that.
-REVISION = 3
+REVISION = 4
 ENTROPY_BINS = 30
 
 
@@ -47,15 +47,19 @@ def _sampled(kind: Kind) -> Runner:
         problem: Problem, settings: Settings, seed: int, checkpoint: Checkpoint
     ) -> tuple[CategoricalPrediction, dict[str, Any]]:
         target = posterior(problem, settings, minibatch(settings.points) if kind.functional else None)
-        step = None
         if settings.step_size is not None:
             # Langevin steps scale as 1 / U, Hamiltonian ones as its root.
             scale = math.sqrt(target.rows) if kind.hamiltonian else target.rows
             step = step_decay(settings.step_size / scale, rate=0.99, every=settings.steps_of(20, target.rows))
+            sampler = kind.build(step)
+        elif kind.hamiltonian:
+            sampler = kind.build(step_times_frequency=settings.step_times_frequency)
+        else:
+            sampler = kind.build(step_times_curvature=settings.step_times_curvature)
         samples = sample(
             seed,
             target,
-            kind.build(step),
+            sampler,
             draws=settings.draws,
             thinning=settings.steps_of(settings.thinning, len(problem.x)),
             burn_in=settings.steps_of(settings.burn_in, len(problem.x)),

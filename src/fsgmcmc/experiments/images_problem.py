@@ -21,6 +21,7 @@ from fsgmcmc.measurement import Measurement, subset
 from fsgmcmc.networks import BFloat16
 from fsgmcmc.posterior import Posterior
 from fsgmcmc.priors import GaussianProcess, GaussianWeights, PretrainedClasses, pretrain_classes, rbf
+from fsgmcmc.samplers.hamiltonian import FRICTION_PER_STEP
 from fsgmcmc.spaces import function_space, parameter_space
 from fsgmcmc.warm_up import WarmUp
 
@@ -28,6 +29,11 @@ FOREIGN = {"mnist": "fashion", "fashion": "mnist", "cifar10": "svhn"}
 """Each set, and the one whose test images are foreign to it."""
 
 NUGGET = 1e-3
+# The noise of a minibatch of n images has N / n times the covariance of the curvature itself. Along the stiffest
+# direction it heats a Hamiltonian chain by (h² λ / 2 C h) N / n, a Langevin chain by (ε λ / 2) N / n: with steps that
+# suit the curvature alone a hundred times, after which the network has forgotten half of what it knew. These steps
+# heat both alike, ten times with n = 50 of N = 10,000.
+STEP_TIMES_FREQUENCY = 0.1
 # Of the choice of test images: the first ones of MNIST are harder than the others.
 TEST_SEED = 0
 
@@ -48,6 +54,8 @@ class Settings:
         adam_steps: Steps of the warm-up.
         learning_rate: Adam's at the start.
         step_size: None has it measured; a number is that of the mean potential U / N, as it is usually given.
+        step_times_frequency: h sqrt(λ_max) of a Hamiltonian step that is measured.
+        step_times_curvature: ε λ_max of a Langevin step that is measured.
         burn_in, draws, thinning: Of each chain, in steps; in epochs where `in_epochs`.
         weight_scale: Standard deviation of the weights' prior, times 1 / sqrt(fan in).
         fit_draws: Draws of the weights in each gradient of `bbb` and `ifbnn`.
@@ -70,6 +78,8 @@ class Settings:
     adam_steps: int = 4000
     learning_rate: float = 5e-3
     step_size: float | None = None
+    step_times_frequency: float = STEP_TIMES_FREQUENCY
+    step_times_curvature: float = STEP_TIMES_FREQUENCY**2 / FRICTION_PER_STEP
     burn_in: int = 200
     draws: int = 20
     thinning: int = 50

@@ -8,6 +8,7 @@ curvature λ (in the coordinates of P) has 1 / (1 − ελ/2) times its true var
 
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
@@ -15,8 +16,9 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from fsgmcmc.random import normal
 from fsgmcmc.samplers.base import Curvature, Potential, Sampler, Vector
 
-# ε λ_max: the stiffest mode is then 11 % too wide in variance, all others less.
+# ε λ_max, stable below 2: the stiffest mode is then 11 % too wide in variance, all others less.
 STEP_TIMES_CURVATURE = 0.2
+LARGEST_CURVATURE = 2.0
 # Variance that gradient noise may add to the injected noise, as a fraction.
 HEATING = 0.1
 
@@ -31,6 +33,12 @@ class LangevinState(NamedTuple):
 
 class Langevin(Sampler):
     """The sampler; build it with `langevin`, `fsgld` or `sgld`."""
+
+    step_times_curvature: float = eqx.field(static=True, default=STEP_TIMES_CURVATURE)
+
+    def __init__(self, *common: Any, step_times_curvature: float = STEP_TIMES_CURVATURE) -> None:
+        super().__init__(*common)
+        self.step_times_curvature = step_times_curvature
 
     def init(self, key: PRNGKeyArray, position: Vector, potential: Potential) -> LangevinState:
         """Start at `position`."""
@@ -48,21 +56,27 @@ class Langevin(Sampler):
         return LangevinState(state.position - drift + diffusion, state.step + 1, energy)
 
     def stable_step(self, curvature: Curvature, size: int) -> Float[Array, ""]:
-        """ε = min(0.2 / λ_max, 2 × 0.1 / gradient noise)."""
+        """ε = min(c / λ_max, 2 × 0.1 / gradient noise), c being `step_times_curvature`."""
         del size
         return jnp.minimum(
-            STEP_TIMES_CURVATURE / curvature.largest,
+            self.step_times_curvature / curvature.largest,
             2 * HEATING / jnp.maximum(curvature.gradient_noise, jnp.finfo(jnp.float32).tiny),
         )
 
 
 def langevin(
-    step_size: Any = None, *, temperature: Any = 1.0, preconditioner: Any = None, space: str | None = None
+    step_size: Any = None,
+    *,
+    step_times_curvature: float = STEP_TIMES_CURVATURE,
+    temperature: Any = 1.0,
+    preconditioner: Any = None,
+    space: str | None = None,
 ) -> Langevin:
     """Stochastic-gradient Langevin dynamics, the simplest sampler and the one that asks least of the gradient.
 
     Args:
         step_size: ε, a number, a schedule, or None to have it measured in the warm-up.
+        step_times_curvature: c = ε λ_max of a step that is measured, below 2.
         temperature: T, a number or a schedule.
         preconditioner: Diagonal of P as a vector, or None to have the warm-up decide.
         space: Refuse posteriors that are not in this space.
@@ -71,7 +85,9 @@ def langevin(
         >>> langevin(1e-3).step_size(0).item() == jnp.float32(1e-3)
         Array(True, dtype=bool)
     """
-    return Langevin(step_size, temperature, preconditioner, space)
+    if not 0 < step_times_curvature < LARGEST_CURVATURE:
+        raise ValueError(f"step_times_curvature must be below 2 to be stable, such as 0.2, got {step_times_curvature}")
+    return Langevin(step_size, temperature, preconditioner, space, step_times_curvature=float(step_times_curvature))
 
 
 def fsgld(step_size: Any = None, **options: Any) -> Langevin:
