@@ -19,6 +19,7 @@ from fsgmcmc.data.images import CLASSES
 from fsgmcmc.experiments.images_problem import Problem, Settings, points_apart, posterior, prepare
 from fsgmcmc.measurement import minibatch
 from fsgmcmc.predictions import CategoricalPrediction
+from fsgmcmc.priors import GaussianWeights
 from fsgmcmc.recipe import SAMPLERS, Kind
 from fsgmcmc.samplers import cyclical, step_decay
 from fsgmcmc.samples import functions_at
@@ -89,7 +90,11 @@ def _fitted(method: Callable[[Settings], variational.Method], functional: bool) 
     def run(
         problem: Problem, settings: Settings, seed: int, checkpoint: Checkpoint
     ) -> tuple[CategoricalPrediction, dict[str, Any]]:
-        target = posterior(problem, settings, points_apart(problem, settings) if functional else None)
+        if functional:
+            target = posterior(problem, settings, points_apart(problem, settings))
+        else:
+            # The divergence from a wide prior would outweigh the data: q(w) pays for every weight.
+            target = posterior(problem, settings, None, GaussianWeights(math.sqrt(2), "fan_in"))
         steps = settings.gradients(target.rows)
         samples = variational.fit(
             seed,
