@@ -119,3 +119,5 @@ def test_nonsense_is_refused():
         ResNet(depth=9)
     with pytest.raises(ValueError, match="width"):
         ResNet(width=0)
+    with pytest.raises(ValueError, match=r"LeNet\(28\) is for 28 x 28 pixels, these have \(12, 12\)"):
+        parameter_space(LeNet(28), IMAGES, [0, 1, 2], likelihood=Categorical(3))

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import warnings
 
 import jax
 import jax.numpy as jnp
@@ -100,12 +101,12 @@ def test_an_interrupted_run_loses_nothing(tmp_path, monkeypatch):
 def test_an_interrupted_warm_up_goes_on_where_it_was(tmp_path, monkeypatch):
     from fsgmcmc import _descent
 
-    options = {"draws": 2, "chains": 2, **SHORT, "warm_up": WarmUp(adam_steps=11, blocks=0)}
+    options = {"draws": 2, "chains": 2, **SHORT, "warm_up": WarmUp(adam_steps=40, blocks=0)}
     whole = sample(7, posterior(), fsgld(), **options)
     path, taken, over_cores = tmp_path / "run.ckpt", [], _descent.over_cores
 
     def watched(program, per_chain, target, rate, total, count):
-        if sum(taken) == 6:
+        if sum(taken) == 18 and not path.exists():
             raise KeyboardInterrupt
         taken.append(int(count))
         return over_cores(program, per_chain, target, rate, total, count)
@@ -114,11 +115,11 @@ def test_an_interrupted_warm_up_goes_on_where_it_was(tmp_path, monkeypatch):
     monkeypatch.setattr("fsgmcmc._pace.SECONDS_PER_CALL", 1e9)
     monkeypatch.setattr(_descent, "over_cores", watched)
     with pytest.raises(KeyboardInterrupt):
-        sample(7, posterior(), fsgld(), checkpoint=path, checkpoint_seconds=0, **options)
-    assert taken == [0, 2, 4]
+        sample(7, posterior(), fsgld(), checkpoint=path, **options)
+    assert taken == [0, 2, 16]
     taken.clear()
     resumed = sample(7, posterior(), fsgld(), checkpoint=path, **options)
-    assert sum(taken) == 5
+    assert sum(taken) == 40 - 18
     np.testing.assert_array_equal(resumed.positions, whole.positions)
 
 
@@ -143,7 +144,8 @@ def test_chains_do_not_depend_on_how_many_run_together():
 def test_chains_spread_over_devices_give_the_same_draws():
     code = """
         import numpy as np
-        options = {"draws": 3, "thinning": 2, "burn_in": 4, "warm_up": None, "chains": 4}
+        warm_up = t.WarmUp(adam_steps=3, blocks=1, block_steps=3)
+        options = {"draws": 3, "thinning": 2, "burn_in": 4, "warm_up": warm_up, "chains": 4}
         samples = t.sample(5, t.posterior(), t.fsgld(1e-5), **options)
         print(len(t.jax.devices()), *np.round(samples.positions[:, -1, :5], 3).ravel())
     """
@@ -198,6 +200,15 @@ def test_the_remedy_can_be_applied():
         )
     assert np.isfinite(samples.positions).all()
     assert samples.info["step_size"] == pytest.approx(0.015)
+
+
+def test_a_run_that_goes_on_has_no_more_remedies_than_the_whole_one(tmp_path):
+    target = Energy(lambda w: 0.5 * 100.0 * jnp.sum(w * w), jnp.ones(3))
+    options = {"draws": 5, "thinning": 50, "burn_in": 500, "chains": 2, "warm_up": None, "back_off": 1}
+    for _ in range(2):
+        with pytest.raises(DivergenceError) as caught, warnings.catch_warnings(action="ignore"):
+            sample(0, target, langevin(0.1), checkpoint=tmp_path / "run.ckpt", **options)
+        assert caught.value.step_size == pytest.approx(0.05)
 
 
 def test_checkpoints_of_other_runs_and_broken_files_are_refused(tmp_path):

@@ -84,6 +84,28 @@ def map_chains(function: Callable[..., Any], size: int) -> Callable[..., Any]:
     return jax.vmap(function)
 
 
+def over_devices(chain: Callable[..., Any], shared: Any, plan: Any, keys: Any, carried: Any, *others: Any) -> Any:
+    """chain(shared, plan, key, carried, …) for all chains (leading axis), shared out to devices within a program."""
+    arrays, rest = eqx.partition(shared, eqx.is_array)
+    size = max(leaf.size // len(keys) for leaf in jax.tree.leaves(carried))
+
+    def all_chains(arrays: Any, plan: Any, *per_chain: Any) -> Any:
+        shared = eqx.combine(arrays, rest)
+        return map_chains(lambda *one: chain(shared, plan, *one), size)(*per_chain)
+
+    devices, per_chain = devices_for(len(keys)), (keys, carried, *others)
+    if len(devices) > 1:
+        spread, whole = PartitionSpec("chains"), PartitionSpec()
+        all_chains = jax.shard_map(
+            all_chains,
+            mesh=jax.sharding.Mesh(devices, ("chains",)),
+            in_specs=(whole, whole, *(spread for _ in per_chain)),
+            out_specs=spread,
+            check_vma=False,
+        )
+    return all_chains(arrays, plan, *per_chain)
+
+
 @jit_loop
 def _advance(
     keys: Key[Array, " chains"],
@@ -97,11 +119,9 @@ def _advance(
     count: Int[Any, ""],
 ) -> tuple[Any, Any, Float[Array, "chains slots"]]:
     """`advance` as one program; its plan is data, so that burn-in, thinning and the last call share it."""
-    arrays, rest = eqx.partition((target, sampler, collect), eqx.is_array)
 
-    def chain(arrays: Any, key: PRNGKeyArray, state: Any, feed: Any, plan: tuple) -> tuple:
-        lengths, keeps, count = plan
-        target, sampler, collect = eqx.combine(arrays, rest)
+    def chain(shared: tuple, plan: tuple, key: PRNGKeyArray, state: Any, feed: Any) -> tuple:
+        (target, sampler, collect), (lengths, keeps, count) = shared, plan
         first = state.step
 
         def step(_: Any, state: Any) -> Any:
@@ -124,22 +144,7 @@ def _advance(
         kept = jax.tree.map(lambda leaf: jnp.zeros((len(lengths), *leaf.shape), leaf.dtype), shapes)
         return jax.lax.fori_loop(0, count, interval, (state, kept, jnp.zeros(len(lengths))))
 
-    def all_chains(arrays: Any, keys: Any, states: Any, feed: Any, plan: tuple) -> tuple:
-        size = states.position.shape[1]
-        one = map_chains(lambda key, state, feed: chain(arrays, key, state, feed, plan), size)
-        return one(keys, states, feed)
-
-    devices = devices_for(len(keys))
-    if len(devices) > 1:
-        spread, whole = PartitionSpec("chains"), PartitionSpec()
-        all_chains = jax.shard_map(
-            all_chains,
-            mesh=jax.sharding.Mesh(devices, ("chains",)),
-            in_specs=(whole, spread, spread, spread, whole),
-            out_specs=spread,
-            check_vma=False,
-        )
-    return all_chains(arrays, keys, states, feed, (lengths, keeps, count))
+    return over_devices(chain, (target, sampler, collect), (lengths, keeps, count), keys, states, feed)
 
 
 def highest_energy(target: Target, start: Float[Array, "*chains"]) -> Float[Array, "*chains"]:

@@ -26,6 +26,7 @@ class Run:
     states: Any
     steps: int = 0
     seconds: float = 0.0
+    back_offs: int = 0
     kept: list[list[np.ndarray]] = field(default_factory=list)
     energy: list[np.ndarray] = field(default_factory=list)
 
@@ -57,7 +58,8 @@ class Run:
             arrays |= _storage.numbered("kept", leaves)
             # Keep one block instead of many, so that the next save does not copy them again one by one.
             self.kept, self.energy = [leaves], [arrays["energy"]]
-        return arrays, {"steps": self.steps, "draws": self.draws, "seconds": self.seconds}
+        told = {"steps": self.steps, "draws": self.draws, "seconds": self.seconds, "back_offs": self.back_offs}
+        return arrays, told
 
     @classmethod
     def restored(
@@ -68,7 +70,8 @@ class Run:
         if "preconditioner" in arrays:
             sampler = sampler.with_preconditioner(jax.numpy.asarray(arrays["preconditioner"]))
         states = restored_tree("state", arrays, jax.eval_shape(start, sampler))
-        run = cls(sampler, jax.numpy.asarray(arrays["origin"]), states, meta["steps"], meta["seconds"])
+        told = meta["steps"], meta["seconds"], meta["back_offs"]
+        run = cls(sampler, jax.numpy.asarray(arrays["origin"]), states, *told)
         if meta["draws"]:
             run.kept.append(_storage.collect_numbered("kept", arrays))
             run.energy.append(arrays["energy"])

@@ -13,8 +13,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PRNGKeyArray
 
 from fsgmcmc import _pace
-from fsgmcmc._chains import chain_keys, map_chains, over_cores
+from fsgmcmc._chains import chain_keys, over_cores, over_devices
 from fsgmcmc._compile import jit_loop
+from fsgmcmc.posterior import Posterior
 from fsgmcmc.samplers.base import Target
 
 # What the learning rate falls to along its cosine, as a fraction.
@@ -47,7 +48,10 @@ Watch = Callable[[Descent, float], None]
 def descend(
     key: PRNGKeyArray, target: Target, descent: Descent, steps: int, learning_rate: float, watch: Watch
 ) -> Float[Array, "chains k"]:
-    """Where the chains are after so many steps in all, of which the descent may have taken some."""
+    """Where the chains are after so many steps in all, of which the descent may have taken some.
+
+    It ends early where a position is no longer finite.
+    """
     keys = chain_keys(key, len(descent.positions))
     rate, total = jnp.float32(learning_rate), jnp.int32(steps)
 
@@ -59,7 +63,9 @@ def descend(
     while descent.steps < steps:
         count, began = min(count, steps - descent.steps), time.monotonic()
         descent = call(descent, count)
-        elapsed = time.monotonic() - began
+        if not bool(jnp.isfinite(descent.positions).all()):
+            break
+        elapsed = max(time.monotonic() - began, 1e-9)
         watch(descent, count / elapsed)
         count = _pace.paced(count, elapsed)
     return descent.positions
@@ -73,9 +79,11 @@ def _descend(
     import optax
 
     adam = optax.scale_by_adam()
-    moving = target.network_mask() if hasattr(target, "network_mask") else 1.0
 
-    def chain(chain_key: PRNGKeyArray, descent: Descent) -> Descent:
+    def chain(target: Target, plan: tuple, chain_key: PRNGKeyArray, descent: Descent) -> Descent:
+        learning_rate, total, count = plan
+        moving = target.network_mask() if isinstance(target, Posterior) else 1.0
+
         def step(_: Any, descent: Descent) -> Descent:
             (w, moments), t = descent, descent.moments.count
             _, gradient = target.potential(jax.random.fold_in(chain_key, t), w)
@@ -85,4 +93,4 @@ def _descend(
 
         return jax.lax.fori_loop(0, count, step, descent)
 
-    return map_chains(chain, descents.positions.shape[1])(keys, descents)
+    return over_devices(chain, target, (learning_rate, total, count), keys, descents)

@@ -1,11 +1,11 @@
 """How many steps of a compiled loop go into one call: about half a second's, between which Python can look."""
 
-FIRST_CALL_STEPS = 100
+# One may take seconds: nobody is to wait for many before it is known.
+FIRST_CALL_STEPS = 1
 SECONDS_PER_CALL = 0.5
+LARGEST_GROWTH = 8.0
 
 
 def paced(steps: int, seconds: float) -> int:
     """Steps of the next call after one of so many that took so long."""
-    if seconds < SECONDS_PER_CALL / 2:
-        return 2 * steps
-    return max(1, steps // 2) if seconds > SECONDS_PER_CALL * 2 else steps
+    return max(1, int(steps * min(LARGEST_GROWTH, SECONDS_PER_CALL / max(seconds, 1e-9))))

@@ -68,7 +68,9 @@ def read(path: str | os.PathLike, kind: str) -> tuple[dict[str, np.ndarray], dic
             arrays = {name: archive[name] for name in archive.files}
         meta = json.loads(arrays.pop(_JSON).tobytes())
     except (ValueError, KeyError, AttributeError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} is not a whole fsgmcmc file (cut short or altered): {error}") from error
+        raise ValueError(
+            f"{path} is not a whole fsgmcmc file (cut short or altered): delete it or make it again"
+        ) from error
     if meta.get("version", 0) > VERSION:
         raise ValueError(f"{path} was written by a newer fsgmcmc (format {meta['version']}); upgrade to read it")
     if meta.get("kind") != kind:

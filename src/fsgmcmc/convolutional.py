@@ -48,7 +48,8 @@ class ResNet(_Convolutional):
 
         h ← relu(h' + norm(conv(relu(norm(conv(h))))))
 
-    where h' is h, or a 1 x 1 convolution of it where a stage begins with half the pixels and twice the channels.
+    where h' is h, or norm(conv(h)) with a 1 x 1 kernel where a stage begins with half the pixels and twice the
+    channels. A normalised group has eight channels, or all of them where eight do not divide them.
 
     Args:
         depth: 18 and 34 have four stages, for pictures; 8, 14 and 20 have three, for two cores.
@@ -65,8 +66,8 @@ class ResNet(_Convolutional):
     width: int = 64
 
     def __post_init__(self) -> None:
-        if self.depth not in STAGES:
-            raise ValueError(f"depth must be one of {', '.join(map(str, STAGES))}, got {self.depth!r}")
+        if _checks.count(self.depth, "depth") not in STAGES:
+            raise ValueError(f"depth must be one of {', '.join(map(str, sorted(STAGES)))}, got {self.depth!r}")
         _checks.count(self.width, "width")
 
     def init(self, key: PRNGKeyArray, inputs: int, outputs: int) -> Any:
@@ -132,6 +133,8 @@ class LeNet(_Convolutional):
 
     def apply(self, params: Any, x: Images) -> Float[Array, "batch outputs"]:
         """Logits of every image."""
+        if x.shape[1:3] != (self.size, self.size):
+            raise ValueError(f"LeNet({self.size}) is for {self.size} x {self.size} pixels, these have {x.shape[1:3]}")
         *convolutions, first, second, last = params
         for layer, padding in zip(convolutions, ("SAME", "VALID"), strict=True):
             x = jax.nn.relu(convolve(layer["weight"], x, 1, padding) + layer["bias"])

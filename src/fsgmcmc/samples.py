@@ -245,6 +245,8 @@ def functions_at(posterior: Posterior, x: Any, rows_per_call: int = 500) -> Func
         >>> sample(0, posterior, sgld(), draws=3, burn_in=5, chains=2, collect=collect).collected.shape
         (2, 3, 2, 1)
     """
+    if not isinstance(posterior, Posterior):
+        raise TypeError(f"functions_at takes a posterior and inputs, not {type(posterior).__name__}")
     points = _checks.matrix(x, "x")
     if points.shape[1:] != posterior.x.shape[1:]:
         raise ValueError(f"x has rows of shape {points.shape[1:]}, those of the posterior have {posterior.x.shape[1:]}")

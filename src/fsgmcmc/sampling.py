@@ -113,6 +113,8 @@ def sample(
     start_key, warm_key, run_key = jax.random.split(generator_key(_checks.as_key(key), generator), 3)
     keys = _chains.chain_keys(run_key, chains)
     positions = _starts(start_key, target, init, chains)
+    if not isinstance(warm_up, WarmUp | None):
+        raise TypeError(f"warm_up must be WarmUp(...) or None, not {warm_up!r}")
     if warm_up is None and sampler.step_size.initial is None:
         warm_up = WarmUp(adam_steps=0, blocks=0)
     kept = _what_is_kept(target, collect)
@@ -133,17 +135,27 @@ def sample(
             run = Run.restored(*found, sampler, lambda sampler: _chains.start(keys, target, sampler, positions))
         else:
             if warm_up is not None:
-                begun = None if found is None else restored_tree("descent", found[0], Descent.at(positions))
+                descent = Descent.at(positions)
+                if found is not None:
+                    descent = restored_tree("descent", found[0], descent)
+                last = warm_up.adam_steps
 
-                def watch(descent: Descent, steps_per_second: float) -> None:
-                    assert warm_up is not None
-                    note = _rate(target, steps_per_second, keys)
-                    bar.show("warm-up", descent.steps, note, of=warm_up.adam_steps)
-                    store.write(lambda: (_storage.numbered("descent", jax.tree.leaves(descent)), {"draws": 0}))
+                def kept_descent() -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+                    return _storage.numbered("descent", jax.tree.leaves(descent)), {"draws": 0}
 
-                bar.show("warm-up")
+                def watch(now: Descent, steps_per_second: float) -> None:
+                    nonlocal descent
+                    descent = now
+                    bar.show("warm-up", now.steps, _rate(target, steps_per_second, keys), of=last)
+                    store.write(kept_descent, now=now.steps == last)
+
+                bar.show("warm-up", descent.steps, of=last)
                 resident = _resident(target, warm_key)
-                sampler, positions = run_warm_up(warm_key, resident, sampler, positions, warm_up, begun, watch)
+                try:
+                    sampler, positions = run_warm_up(warm_key, resident, sampler, positions, warm_up, descent, watch)
+                except KeyboardInterrupt:
+                    store.write(kept_descent, now=True)
+                    raise
             run = started(sampler, positions)
             store.write(run.contents, now=True)  # a killed run does not warm up again
         while True:
@@ -152,11 +164,12 @@ def sample(
                     _advance(run, keys, target, kept, kept_steps, draws, store, bar, feeder)
                 break
             except DivergenceError as error:
-                if back_off == 0:
+                if run.back_offs >= back_off:
                     raise
-                back_off -= 1
                 warnings.warn(f"{error.what}; starting over with half the step", UserWarning, stacklevel=2)
+                back_offs = run.back_offs + 1
                 run = started(run.sampler.slowed(BACK_OFF_FACTOR), run.origin)
+                run.back_offs = back_offs
             except KeyboardInterrupt:
                 if not (keep_interrupted and run.draws):
                     raise

@@ -216,7 +216,7 @@ def _build(
 def _check_outputs(network: Network, params: Any, x: np.ndarray, outputs: int) -> None:
     try:
         shape = jax.eval_shape(network.apply, params, jax.ShapeDtypeStruct(x[:2].shape, np.float32)).shape
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise ValueError(f"the network cannot be applied to inputs of shape {x.shape}: {error}") from error
     if shape != (len(x[:2]), outputs):
         raise ValueError(

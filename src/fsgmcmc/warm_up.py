@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Key, PRNGKeyArray
 
 from fsgmcmc import _checks
-from fsgmcmc._chains import chain_keys, highest_energy, map_chains, over_cores, telling_energy
+from fsgmcmc._chains import chain_keys, highest_energy, over_cores, over_devices, telling_energy
 from fsgmcmc._compile import jit_loop
 from fsgmcmc._descent import Descent, Watch, descend
 from fsgmcmc.posterior import Posterior
@@ -156,7 +156,8 @@ def _run(
 ) -> tuple[Float[Array, "chains k"], Bool[Array, " chains"]]:
     """Where the chains have come to, and whether they are sound."""
 
-    def chain(chain_key: PRNGKeyArray, w: Array) -> tuple[Array, Array]:
+    def chain(shared: tuple, steps: Any, chain_key: PRNGKeyArray, w: Array) -> tuple[Array, Array]:
+        target, sampler = shared
         init_key, run_key = jax.random.split(chain_key)
 
         def step(t: Any, state: Any) -> Any:
@@ -167,7 +168,7 @@ def _run(
         low = telling_energy(target, end) <= highest_energy(target, start.energy)
         return end.position, low & jnp.all(jnp.isfinite(end.position))
 
-    return map_chains(chain, positions.shape[1])(keys, positions)
+    return over_devices(chain, (target, sampler), steps, keys, positions)
 
 
 def _check(sound: Any, phase: str, remedy: str) -> None:

@@ -55,6 +55,21 @@ def test_workers_end_with_their_parent(sent, code, tmp_path):
     assert 8 <= len(sweep.load(runs)) < 1000
 
 
+def end_when_there_is(marker):
+    for _ in range(300):
+        if marker is None or marker.exists():
+            return {}
+        time.sleep(0.1)
+    raise TimeoutError("nobody heard of the run before")
+
+
+def test_a_run_is_heard_of_before_its_group_is_done(tmp_path):
+    marker = tmp_path / "heard"
+    group = sweep.Run("first", (None,)), sweep.Run("second", (marker,))
+    sweep.execute([group], end_when_there_is, tmp_path / "runs", jobs=1, finished=lambda _: marker.touch())
+    assert set(sweep.load(tmp_path / "runs")) == {"first", "second"}
+
+
 def test_no_worker_waits_for_the_last_group():
     a, b, c, d, e, f = (sweep.Run(name, ()) for name in "abcdef")
     assert sweep.evened([(a, b), (c, d), (e, f)], 2) == [(a, b), (c, d), (e,), (f,)]
@@ -73,5 +88,5 @@ def test_programs_are_forgotten_where_they_are_too_many(tmp_path, monkeypatch):
 
     for most, programs in ((10**9, 1), (0, 0)):
         monkeypatch.setattr(sweep, "MOST_MAPS", most)
-        assert sweep._do_group((sweep.Run("run", ()),), run, tmp_path) == ([{}], [])
+        assert sweep._do_group((sweep.Run("run", ()),), run, tmp_path) == []
         assert program._cache_size() == programs

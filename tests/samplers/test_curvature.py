@@ -129,5 +129,5 @@ def test_settings_are_checked():
 def test_a_step_that_cannot_be_stable_is_refused():
     with pytest.raises(ValueError, match="below 2"):
         fsghmc(step_times_frequency=2.0)
-    with pytest.raises(ValueError, match="step_times_curvature must be below 2"):
+    with pytest.raises(ValueError, match="step_times_curvature must be above 0 and below 2"):
         langevin(step_times_curvature=2.0)

@@ -112,9 +112,13 @@ def load_images(name: str, part: str, data: str | Path | None = None) -> Images:
     x, y, files = read(base, part)
     if len(x) != len(y):
         raise ValueError(f"{base} has {len(x)} images and {len(y)} labels: one file is cut short, copy it again")
-    if len(x) == 0:
+    if x.size == 0:
         raise ValueError(f"{base} has no {part} images")
-    return Images(name, x, _checks.labels(y, CLASSES), tuple(path.name for path in files))
+    try:
+        labels = _checks.labels(y, CLASSES)
+    except ValueError as error:
+        raise ValueError(f"{', '.join(map(str, files))}: {error}; copy the set again") from None
+    return Images(name, x, labels, tuple(path.name for path in files))
 
 
 Arrays = tuple[np.ndarray, np.ndarray, list[Path]]

@@ -116,9 +116,7 @@ PAPER = Settings(
     gp_images=1000,
     gp_iterations=500,
     step_size=1e-2,
-    burn_in=60,
     draws=10,
-    thinning=2,
     in_epochs=True,
 )
 # Epochs of burn-in and between draws, by set.

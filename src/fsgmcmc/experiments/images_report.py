@@ -55,10 +55,10 @@ INTRODUCTION = (
     "AUPR tell foreign test images from the set's own by the entropy of the predictive probabilities or by the mutual "
     "information of label and function. *exact GP* is the Dirichlet Gaussian process alone, which has seen only the "
     "images that its kernel was fitted to.",
-    "All chains begin where Adam ends and have as many gradients as each other. All posteriors have the same weak "
-    "Gaussian on the weights; the functional ones have the Gaussian process besides. Steps are measured for each "
-    "posterior by one rule, so that one chain may move further from its start than another; in the small presets no "
-    "chain has forgotten its start.",
+    "Chains of one preset have as many gradients as each other. The posteriors of all samplers have the same weak "
+    "Gaussian on the weights; the functional ones have the Gaussian process besides. In `quick` and `tuned` chains "
+    "begin where Adam ends, and steps are measured for each posterior by one rule, so that one chain may move further "
+    "from its start than another; none has forgotten its start.",
     "The paper's numbers (Wu, Xuan and Lu, 2025) are for ResNet-18 with all training images on an accelerator. The "
     "presets `quick` and `tuned` have a small residual network, fewer training images and two cores: compare the "
     "methods with each other, not with the paper.",
@@ -136,6 +136,7 @@ def figure(records: list[Record], path: Path) -> None:
     records = [record for record in records if not record["diverged"]]
     datasets = ordered((record["dataset"] for record in records), tuple(FOREIGN))
     if not datasets:
+        path.unlink(missing_ok=True)  # of an earlier sweep
         return
     methods = _methods(records)
     fig = Figure(figsize=(2.4 * (len(methods) + 1) + 0.6, 2.5 * len(datasets) + 0.6), layout="constrained")

@@ -29,15 +29,18 @@ def plan(
         raise ValueError(f"unknown preset {preset}; choose from {', '.join(images_problem.PRESETS)}")
     wanted = names.chosen(datasets, images_problem.FOREIGN, "data set")
     chosen = names.chosen(methods, images.METHODS, "method")
-    deaf = [method for method in chosen if method in VARIATIONAL]
-    if changes.get("stream") and deaf:
-        raise ValueError(f"--stream is for samplers; {', '.join(deaf)} cannot leave the images on the host")
+    variational = [method for method in chosen if method in VARIATIONAL]
+    if changes.get("stream") and variational:
+        raise ValueError(f"--stream is for samplers; {', '.join(variational)} cannot leave the images on the host")
     # Absolute, since workers may start elsewhere.
     data, runs = (None if data is None else data.resolve()), (out / "runs").resolve()
     parts, settings = [], {}
     for name in wanted:
         foreign = images_problem.FOREIGN[name]
         loaded = [load_images(*which, data) for which in ((name, "train"), (name, "test"), (foreign, "test"))]
+        shapes = {one.x.shape[1:] for one in loaded}
+        if len(shapes) > 1:
+            raise ValueError(f"images of {name} and {foreign} differ in shape: {', '.join(map(str, sorted(shapes)))}")
         content = hashlib.sha256()
         for one in loaded:
             content.update(one.x.tobytes() + one.y.tobytes())

@@ -61,7 +61,7 @@ def execute(
     jobs: int,
     finished: Callable[[Record], None] = lambda _: None,
 ) -> None:
-    """Do all runs, `jobs` groups at a time; `finished` hears of each group's records as they come.
+    """Do all runs, `jobs` groups at a time; `finished` hears of each record within a second.
 
     A run that fails does not stop the others: the failures are told together in the end.
     """
@@ -71,22 +71,35 @@ def execute(
     available = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     for worker in range(jobs):
         cores.put(available[worker % len(available)] if available else None)
-    left, failures = iter(groups), []
+    left = iter(groups)
+    failures: list[str] = []
+    begun: set[Path] = set()
+
+    def tell() -> None:
+        for path in sorted(path for path in begun if path.exists()):
+            begun.remove(path)
+            finished(json.loads(path.read_text()))
+
     with ProcessPoolExecutor(jobs, context, _start_worker, (cores, folder / "compiled")) as pool:
 
         def submit(count: int) -> set[Future]:
-            return {pool.submit(_do_group, tuple(group), function, folder) for group in islice(left, count)}
+            submitted = set()
+            for group in islice(left, count):
+                for run in group:
+                    path = folder / f"{run.name}.json"
+                    path.unlink(missing_ok=True)  # one that could not be read
+                    begun.add(path)
+                submitted.add(pool.submit(_do_group, tuple(group), function, folder))
+            return submitted
 
         try:
             waiting = submit(jobs)
             while waiting:
-                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                done, waiting = wait(waiting, timeout=1.0, return_when=FIRST_COMPLETED)
                 waiting |= submit(len(done))
                 for future in done:
-                    records, failed = future.result()
-                    failures += failed
-                    for record in records:
-                        finished(record)
+                    failures += future.result()
+                tell()
         except BrokenProcessPool:
             raise SweepError(
                 "a worker was killed, perhaps for want of memory: fewer --jobs may help; what was finished is kept"
@@ -169,8 +182,9 @@ def _forget_programs() -> None:
         jax.clear_caches()
 
 
-def _do_group(group: tuple[Run, ...], function: Callable[..., Record], folder: Path) -> tuple[list[Record], list[str]]:
-    records, failures = [], []
+def _do_group(group: tuple[Run, ...], function: Callable[..., Record], folder: Path) -> list[str]:
+    """Do the runs of a group; what failed."""
+    failures = []
     for run in group:
         try:
             record = function(*run.arguments)
@@ -179,7 +193,5 @@ def _do_group(group: tuple[Run, ...], function: Callable[..., Record], folder: P
                 run.leftover.unlink(missing_ok=True)
         except Exception as error:  # told with the run's name when all is done
             failures.append(f"{run.name}: {type(error).__name__}: {error}")
-            continue
-        records.append(record)
     _forget_programs()
-    return records, failures
+    return failures

@@ -64,6 +64,9 @@ class PretrainedClasses(NamedTuple):
 
     def classify(self, x_new: ArrayLike, draws: int = 100, seed: int = 0) -> CategoricalPrediction:
         """Predictions of the Gaussian processes alone: draws of their logits at each point by itself."""
+        x_new = _checks.matrix(x_new, "x_new")
+        if x_new.shape[1:] != self.x.shape[1:]:
+            raise ValueError(f"x_new has rows of shape {x_new.shape[1:]}, those of the fit have {self.x.shape[1:]}")
         classes = np.size(self.prior.mean)
         targets = dirichlet_targets(self.labels, classes, self.concentration, self.noise_scale)
         exact = self.prior.condition(self.x, *targets)
@@ -88,7 +91,8 @@ def pretrain_classes(
     """Fit kernel and means to labels, through Dirichlet targets with their known noise.
 
     Args:
-        prior: The first start: one kernel that all classes share, or a tuple with one for each.
+        prior: The first start: one kernel that all classes share, or a tuple with one for each. Where it has one
+            mean, each class starts with that of the targets instead.
         x: Points (n, …).
         labels: Their classes, 0 … classes − 1.
         classes: How many there are.
@@ -106,6 +110,8 @@ def pretrain_classes(
         >>> fit.classify([[-0.9], [0.9]]).labels.tolist()
         [0, 1]
     """
+    if not isinstance(prior, GaussianProcess):
+        raise TypeError(f"prior must be a GaussianProcess, such as GaussianProcess(rbf()), not {prior!r}")
     x, labels = _checks.matrix(x, "x"), _checks.labels(labels, _checks.count(classes, "classes", least=2))
     _checks.same_length(x, labels, "x", "labels")
     rows = np.random.default_rng(seed).permutation(len(x))[: _checks.count(max_points, "max_points")]

@@ -180,7 +180,7 @@ def hamiltonian(
         exact = integrator == "baoab" and momentum.can_refresh
         step_times_frequency = STEP_TIMES_FREQUENCY_BAOAB if exact else STEP_TIMES_FREQUENCY
     if not 0 < step_times_frequency < LARGEST_FREQUENCY:
-        raise ValueError(f"step_times_frequency must be below 2 to be stable, such as 0.7, got {step_times_frequency}")
+        raise ValueError(f"step_times_frequency must be above 0 and below 2, such as 0.7, got {step_times_frequency}")
     if resample_every is None and friction is None and integrator in ("leapfrog", "euler") and momentum.can_refresh:
         resample_every = TRAJECTORY
     if resample_every is not None:

@@ -86,7 +86,7 @@ def langevin(
         Array(True, dtype=bool)
     """
     if not 0 < step_times_curvature < LARGEST_CURVATURE:
-        raise ValueError(f"step_times_curvature must be below 2 to be stable, such as 0.2, got {step_times_curvature}")
+        raise ValueError(f"step_times_curvature must be above 0 and below 2, such as 0.2, got {step_times_curvature}")
     return Langevin(step_size, temperature, preconditioner, space, step_times_curvature=float(step_times_curvature))
 
 
