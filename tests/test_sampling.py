@@ -111,7 +111,7 @@ def test_an_interrupted_warm_up_goes_on_where_it_was(tmp_path, monkeypatch):
         taken.append(int(count))
         return over_cores(program, per_chain, target, rate, total, count)
 
-    monkeypatch.setattr("fsgmcmc._pace.FIRST_CALL_STEPS", 2)
+    monkeypatch.setattr("fsgmcmc._pace.FIRST_DESCENT_STEPS", 2)
     monkeypatch.setattr("fsgmcmc._pace.SECONDS_PER_CALL", 1e9)
     monkeypatch.setattr(_descent, "over_cores", watched)
     with pytest.raises(KeyboardInterrupt):
@@ -126,6 +126,7 @@ def test_an_interrupted_warm_up_goes_on_where_it_was(tmp_path, monkeypatch):
 def test_how_steps_are_cut_into_calls_changes_nothing(monkeypatch):
     whole = sample(3, posterior(), fsgld(), draws=15, chains=2, **SHORT)
     monkeypatch.setattr("fsgmcmc._pace.FIRST_CALL_STEPS", 3)
+    monkeypatch.setattr("fsgmcmc._pace.FIRST_DESCENT_STEPS", 3)
     monkeypatch.setattr("fsgmcmc._pace.SECONDS_PER_CALL", 0.0)
     np.testing.assert_array_equal(
         sample(3, posterior(), fsgld(), draws=15, chains=2, **SHORT).positions, whole.positions

@@ -59,7 +59,7 @@ def descend(
         return jax.block_until_ready(over_cores(_descend, (keys, descent), target, rate, total, jnp.int32(count)))
 
     call(descent, 0)  # compiles, so that the time taken afterwards is that of the steps
-    count = _pace.FIRST_CALL_STEPS
+    count = _pace.FIRST_DESCENT_STEPS
     while descent.steps < steps:
         count, began = min(count, steps - descent.steps), time.monotonic()
         descent = call(descent, count)

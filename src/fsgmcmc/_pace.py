@@ -1,7 +1,8 @@
 """How many steps of a compiled loop go into one call: about half a second's, between which Python can look."""
 
-# One may take seconds: nobody is to wait for many before it is known.
-FIRST_CALL_STEPS = 1
+# Chains are judged when a call ends, and may need some steps to settle. Adam is not, and a step of it may take seconds.
+FIRST_CALL_STEPS = 100
+FIRST_DESCENT_STEPS = 1
 SECONDS_PER_CALL = 0.5
 LARGEST_GROWTH = 8.0
 

@@ -230,7 +230,7 @@ def test_what_is_linear_is_learned_as_such():
 
 
 def test_ctrl_c_keeps_what_was_sampled(waves, monkeypatch):
-    def interrupt(bar, phase, *_):
+    def interrupt(bar, phase, *_, **__):
         if phase == "sampling":
             raise KeyboardInterrupt
 
