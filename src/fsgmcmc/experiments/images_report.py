@@ -77,6 +77,8 @@ def markdown(records: list[Record], note: str = "") -> str:
     lost = sum(record["diverged"] for record in records)
     blocks = ["# Images and foreign images", *([note] if note else []), *INTRODUCTION]
     blocks.append(f"Runs: {len(records)}. Diverged, and left out of every mean: {lost}.")
+    if lost < len(records):
+        blocks.append("![Entropy of own and of foreign images, and reliability](images.png)")
     for dataset in ordered((record["dataset"] for record in records), tuple(FOREIGN)):
         blocks += _section(dataset, [record for record in records if record["dataset"] == dataset])
     blocks += [*_pairs(records), *_warnings(records)]
