@@ -108,8 +108,8 @@ def sample(
     store = Checkpoint(checkpoint, checkpoint_seconds, mark)
     target = _over_devices(target, chains)
 
-    def started(sampler: Sampler, origin: Float[Array, "chains k"]) -> Run:
-        return Run(sampler, origin, _chains.start(keys, target, sampler, origin))
+    def started(sampler: Sampler, origin: Float[Array, "chains k"], back_offs: int = 0) -> Run:
+        return Run(sampler, origin, _chains.start(keys, target, sampler, origin), back_offs=back_offs)
 
     with Progress(progress, next(islice(kept_steps(), draws - 1, draws))) as bar:
         found = store.read()
@@ -149,9 +149,7 @@ def sample(
                 if run.back_offs >= back_off:
                     raise
                 warnings.warn(f"{error.what}; starting over with half the step", UserWarning, stacklevel=2)
-                back_offs = run.back_offs + 1
-                run = started(run.sampler.slowed(BACK_OFF_FACTOR), run.origin)
-                run.back_offs = back_offs
+                run = started(run.sampler.slowed(BACK_OFF_FACTOR), run.origin, run.back_offs + 1)
             except KeyboardInterrupt:
                 if not (keep_interrupted and run.draws):
                     raise
