@@ -10,7 +10,10 @@ CANDIDATES := $(if $(PYTHON),"$(PYTHON)",python3.11 python3.12 python3.13 python
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all lint format bench docs clean
+.PHONY: help demo test test-all lint format wheel bench docs clean
+
+# Further options of pytest, such as `make test PYTEST="--cov=fsgmcmc"`.
+PYTEST ?=
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -19,10 +22,10 @@ demo: $(STAMP) ## run the demonstration, results in out/demo
 	$(BIN)/fsgmcmc demo --out out/demo
 
 test: $(STAMP) ## run the tests, without the slow ones
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" $(PYTEST)
 
 test-all: $(STAMP) ## run all tests, the slow ones too
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 $(PYTEST)
 
 lint: $(STAMP) ## check style, format and types
 	$(BIN)/ruff check .
@@ -32,6 +35,14 @@ lint: $(STAMP) ## check style, format and types
 format: $(STAMP) ## sort imports, apply safe fixes and format
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
+
+wheel: $(STAMP) ## build the wheel, install it into an empty environment and run the README's example there
+	rm -rf dist build/wheel
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	$(BIN)/python -m venv build/wheel
+	build/wheel/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
+	awk '/^```python/ { code = 1; next } /^```/ { if (code) exit } code' README.md > build/readme.py
+	cd build && wheel/bin/python -W error readme.py && wheel/bin/fsgmcmc --version
 
 bench: $(STAMP) ## measure the time of an iteration, results in out/bench.json
 	$(BIN)/fsgmcmc bench --out out/bench.json

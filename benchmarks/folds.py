@@ -1,4 +1,4 @@
-"""Five folds of several methods on several sets, one file for each, and one table of them."""
+"""Five folds of several methods on several data sets: one file per fold, and one table."""
 
 import argparse
 import json
@@ -19,7 +19,7 @@ Method = Callable[[np.ndarray, np.ndarray, np.ndarray, int], Prediction]
 
 
 class Score(NamedTuple):
-    """A column of the table: its heading, its digits, and whether the smallest is the best and in bold."""
+    """A column of the table: heading, digits, and whether the smallest value is the best and in bold."""
 
     heading: str
     digits: int
@@ -27,7 +27,7 @@ class Score(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """What is compared: the sets by name, methods, columns, and how a set is split into folds (training, test)."""
+    """A comparison: names of data sets, methods, columns, and how a data set is split into folds (training, test)."""
 
     name: str
     datasets: tuple[str, ...]
@@ -39,7 +39,7 @@ class Comparison(NamedTuple):
     introduction: str
 
     def measure(self, name: str, method: str, data: Path | None, out: Path) -> None:
-        """The folds of one method on one set that are not there yet."""
+        """Run the missing folds of one method on one data set."""
         x, y = self.load(name, data)
         for fold, (train, test) in enumerate(self.splitter.split(x, y)):
             path = out / f"{name}-{method}-{fold}.json"
@@ -47,14 +47,14 @@ class Comparison(NamedTuple):
                 continue
             began = time.monotonic()
             with warnings.catch_warnings(action="ignore"):
-                law = self.methods[method](x[train], y[train], x[test], fold)
-                scores = metrics.summary(law, y[test])
+                prediction = self.methods[method](x[train], y[train], x[test], fold)
+                scores = metrics.summary(prediction, y[test])
             record = {"dataset": name, "method": method, "fold": fold, **scores, "seconds": time.monotonic() - began}
             path.write_text(json.dumps(record))
             print(name, method, fold, *(f"{score} {record[score]:.3g}" for score in self.scores), flush=True)
 
     def report(self, out: Path) -> str:
-        """One table of all records that are there; bold as in the tables of the experiments."""
+        """One table of all records in the folder; bold as in the tables of the experiments."""
         records = [json.loads(path.read_text()) for path in sorted(out.glob("*-*-*.json"))]
         write_csv(records, ("dataset", "method", "fold", *self.scores), out / f"{self.name}.csv")
         rows = []
@@ -71,7 +71,7 @@ class Comparison(NamedTuple):
         return "\n\n".join([f"# {self.title}", self.introduction, table(["", "", *headings], rows)]) + "\n"
 
     def main(self) -> None:
-        """The command."""
+        """Parse the command line, run, report."""
         parser = argparse.ArgumentParser(description=self.introduction)
         parser.add_argument("--data", type=Path, help="the folder that holds UCI_Datasets")
         parser.add_argument("--out", type=Path, default=Path("out") / self.name)

@@ -2,16 +2,16 @@
 
     python benchmarks/noise_battery.py --out noise-table.md
 
-The words reach the tests in the orders in which chains use them:
+The tests read the words in the orders in which chains use them:
 
     counter   consecutive numbers of one key, the next key every 2²⁴ words
     steps     one parameter over the consecutive steps of a chain
     layers    a few parameters, neighbours and far ones, over the consecutive steps of a chain
     chains    one parameter at one step over consecutive chains
 
-Keys are derived as `sample` and `langevin` derive them. Every test reads on where the one before it stopped. A test
-that is WEAK is run again on new words with three times the samples, and both outcomes are in the table. dieharder calls
-a p-value WEAK outside 0.005 to 0.995 and FAILED outside 10⁻⁶ to 1 − 10⁻⁶.
+Keys are derived as in `sample` and `langevin`. Every test reads the words that follow those of the previous test. A
+test that is WEAK is repeated on new words with three times the samples, and both outcomes are in the table. A p-value
+is WEAK outside 0.005 to 0.995 and FAILED outside 10⁻⁶ to 1 − 10⁻⁶.
 """
 
 import argparse
@@ -44,8 +44,8 @@ BATTERY: dict[int, tuple[int | None, ...]] = {
     209: (None,),
 }
 MORE_SAMPLES = 3
-# How often a perfect generator is called WEAK: 0.3 % below and 2.0 % above. A p-value is that of a Kolmogorov-Smirnov
-# test of 100 others, and dieharder measures the distance to i / (n + 1), which is too short; found by simulation.
+# How often a perfect generator is WEAK, by simulation: 0.3 % below and 2.0 % above. A p-value is that of a
+# Kolmogorov-Smirnov test of 100 others, and dieharder uses the distance to i / (n + 1), which is too small.
 WEAK_RATE = 0.023
 
 WORDS_PER_KEY = 1 << 24
@@ -97,7 +97,7 @@ MODES: dict[str, Callable[[PRNGKeyArray, Array], Array]] = {
 
 
 def words(mode: str, seed: int) -> Iterator[bytes]:
-    """The words of a mode, without end."""
+    """The words of a mode, an infinite stream."""
     _, _, run_key = jax.random.split(fast_key(jax.random.key(seed)), 3)
     compiled = jax.jit(MODES[mode])
     call = 0
@@ -120,14 +120,14 @@ LINE = re.compile(r"\s*(\w+)\|\s*(\d+)\|\s*\d+\|\s*(\d+)\|\s*([\d.]+)\|\s*(PASSE
 
 
 def dieharder(stream: Iterator[bytes], test: int, ntuple: int | None, samples: int | None = None) -> list[Result]:
-    """One run of dieharder on the words that come next."""
+    """One run of dieharder on the next words."""
     command = ["dieharder", "-g", "200", "-d", str(test)]
     command += [] if ntuple is None else ["-n", str(ntuple)]
     command += [] if samples is None else ["-p", str(samples)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        # The pipe breaks when dieharder has read all it wanted.
+        # The pipe breaks when dieharder has read enough words.
         with contextlib.suppress(BrokenPipeError):
             for piece in stream:
                 process.stdin.write(piece)
@@ -141,22 +141,22 @@ def dieharder(stream: Iterator[bytes], test: int, ntuple: int | None, samples: i
 
 
 def run(mode: str, tests: list[int], seed: int) -> dict[tuple[str, int], list[str]]:
-    """What the table says about a mode: for each test and ntuple the p-values, with the outcome of a second run."""
+    """The column of a mode: for each test and ntuple the p-values, with the outcome of a second run."""
     stream, cells, count, doubts = words(mode, seed), {}, 0, 0
     began = time.monotonic()
 
-    def tell(result: Result) -> str:
+    def show(result: Result) -> str:
         outcome = f"{result.p:.3f}" if result.assessment == "PASSED" else f"{result.p:.4g} {result.assessment}"
         print(f"{time.monotonic() - began:6.0f} s  {mode:8} {result.name} {result.ntuple}: {outcome}", flush=True)
         return outcome
 
     for test, ntuple in [(number, choice) for number in tests for choice in BATTERY[number]]:
         results = dieharder(stream, test, ntuple)
-        outcomes = [tell(result) for result in results]
+        outcomes = [show(result) for result in results]
         doubtful = [i for i, result in enumerate(results) if result.assessment != "PASSED"]
         again = dieharder(stream, test, ntuple, MORE_SAMPLES * results[0].samples) if doubtful else []
         for i in doubtful:
-            outcomes[i] += f", again {tell(again[i])}"
+            outcomes[i] += f", again {show(again[i])}"
         for result, outcome in zip(results, outcomes, strict=True):
             cells.setdefault((result.name, result.ntuple), []).append(outcome)
         count, doubts = count + len(results), doubts + len(doubtful)
@@ -181,7 +181,7 @@ def main() -> None:
     parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES))
     parser.add_argument("--tests", nargs="+", type=int, choices=BATTERY, default=list(BATTERY), metavar="N")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, help="where the table goes, besides the screen")
+    parser.add_argument("--out", type=Path, help="file for the table, which is also printed")
     options = parser.parse_args()
     columns = {}
     for mode in options.modes:

@@ -1,17 +1,18 @@
-"""Out of the box on tables: our regressor against a Gaussian process, a deep ensemble and NGBoost.
+"""Default settings on tables: our regressor compared with a Gaussian process, a deep ensemble and NGBoost.
 
     python benchmarks/practitioners.py --data DIR --out out/practitioners
 
-Five folds of scikit-learn's diabetes and of three UCI sets. Every method gets the raw columns and the training part of
-the fold, and nothing is chosen by hand for a set:
+Five folds of scikit-learn's diabetes and of three UCI data sets. Every method gets the raw columns and the training
+data of the fold; nothing is chosen by hand for a data set:
 
 - ours: `FunctionalBNNRegressor()`;
 - gp: scikit-learn's `GaussianProcessRegressor`, RBF with a lengthscale for each feature plus white noise, three starts;
 - ensemble: five networks with two layers of 50 units that give mean and variance, trained by likelihood
-  (Lakshminarayanan et al., 2017); a fifth of the training part tells when to stop, then they are trained on all of it;
-- ngboost: NGBoost, normal law, 2000 rounds at most, stopped by a tenth of the training part.
+  (Lakshminarayanan et al., 2017); a fifth of the training data selects the number of steps, then they are
+  trained on all of it;
+- ngboost: NGBoost, normal distribution, at most 2000 rounds, early stopping on a tenth of the training data.
 
-What is finished in the folder is not done again; practitioners.md and practitioners.csv are made of all that is there.
+Finished folds in the folder are not run again; practitioners.md and practitioners.csv have all of its records.
 """
 
 from pathlib import Path
@@ -31,23 +32,23 @@ from fsgmcmc.data import Standardiser, load_uci
 from fsgmcmc.predictions import GaussianPrediction, MomentPrediction, RegressionPrediction
 
 INTRODUCTION = (
-    "Five folds, mean ± standard deviation; CRPS and RMSE are in units of the target, and seconds hold the "
-    "compilation. Every method gets the raw columns, and nothing is chosen by hand for a set. **Bold**: the best of a "
-    "set, and all that a paired test over the folds (p = 0.05) does not call worse."
+    "Five folds, mean ± standard deviation; CRPS and RMSE are in units of the target, and seconds include "
+    "compilation. Every method gets the raw columns; nothing is chosen by hand for a data set. **Bold**: the best of a "
+    "data set, and all methods that a paired test over the folds (p = 0.05) does not find worse."
 )
-# Of the ensemble: members, Adam's rate and batch, and the numbers of steps between which a held-out fifth decides.
+# Of the ensemble: members, learning rate and batch of Adam, and the candidate numbers of steps.
 MEMBERS, RATE, BATCH = 5, 0.01, 100
 STOPS = (250, 500, 1000, 2000, 4000)
 LEAST_VARIANCE = 1e-6
 
 
 def ours(x: np.ndarray, y: np.ndarray, x_test: np.ndarray, seed: int) -> RegressionPrediction:
-    """With no argument but the seed."""
-    return FunctionalBNNRegressor(random_state=seed).fit(x, y).predict_law(x_test)
+    """Default arguments, except the seed."""
+    return FunctionalBNNRegressor(random_state=seed).fit(x, y).predict_distribution(x_test)
 
 
 def gaussian_process(x: np.ndarray, y: np.ndarray, x_test: np.ndarray, seed: int) -> RegressionPrediction:
-    """Exact, its numbers by marginal likelihood."""
+    """Exact, with hyperparameters by marginal likelihood."""
     scale = Standardiser.fit(x, y)
     kernel = ConstantKernel() * RBF(np.ones(x.shape[1]), (1e-2, 1e3)) + WhiteKernel(0.1, (1e-6, 1e1))
     model = GaussianProcessRegressor(kernel, normalize_y=True, n_restarts_optimizer=2, random_state=seed)
@@ -62,17 +63,17 @@ def ensemble(x: np.ndarray, y: np.ndarray, x_test: np.ndarray, seed: int) -> Reg
     order = np.random.default_rng(seed).permutation(len(x))
     held, kept = order[: len(x) // 5], order[len(x) // 5 :]
     scores = [
-        metrics.nll(law, targets[held]) for law in _members(inputs[kept], targets[kept], inputs[held], seed, STOPS)
+        metrics.nll(one, targets[held]) for one in _members(inputs[kept], targets[kept], inputs[held], seed, STOPS)
     ]
     steps = STOPS[int(np.argmin(scores))]
-    (law,) = _members(inputs, targets, new, seed + 1, (steps,))
-    return law.rescaled(scale.y_mean, scale.y_std)
+    (prediction,) = _members(inputs, targets, new, seed + 1, (steps,))
+    return prediction.rescaled(scale.y_mean, scale.y_std)
 
 
 def _members(
     x: np.ndarray, y: np.ndarray, new: np.ndarray, seed: int, stops: tuple[int, ...]
 ) -> list[GaussianPrediction]:
-    """The ensemble's law after each of these numbers of steps."""
+    """The prediction of the ensemble after each of these numbers of steps."""
     network, adam = MLP((50, 50), "relu", initial="fan_in"), optax.adam(RATE)
 
     def outputs(params: object, x: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -93,7 +94,7 @@ def _members(
 
         return jax.lax.fori_loop(0, steps, step, (params, state))
 
-    laws, done = [], 0
+    predictions, done = [], 0
     keys = jax.random.split(jax.random.key(seed), 2 * MEMBERS)
     members = [network.init(key, x.shape[1], 2) for key in keys[:MEMBERS]]
     states = [adam.init(params) for params in members]
@@ -105,19 +106,19 @@ def _members(
         members, states, done = [params for params, _ in trained], [state for _, state in trained], stop
         found = [outputs(params, jnp.asarray(new)) for params in members]
         means, variances = (np.asarray(jnp.stack(part), np.float64)[..., None] for part in zip(*found, strict=True))
-        laws.append(GaussianPrediction(means, np.sqrt(variances)))
-    return laws
+        predictions.append(GaussianPrediction(means, np.sqrt(variances)))
+    return predictions
 
 
 def ngboost(x: np.ndarray, y: np.ndarray, x_test: np.ndarray, seed: int) -> RegressionPrediction:
-    """Natural-gradient boosting of a normal law."""
+    """Natural-gradient boosting of a normal distribution."""
     from ngboost import NGBRegressor
 
     model = NGBRegressor(
         n_estimators=2000, validation_fraction=0.1, early_stopping_rounds=50, verbose=False, random_state=seed
     )
-    law = model.fit(x, y).pred_dist(x_test)
-    return MomentPrediction(law.loc[:, None], np.zeros((len(x_test), 1)), law.scale[:, None])
+    normal = model.fit(x, y).pred_dist(x_test)
+    return MomentPrediction(normal.loc[:, None], np.zeros((len(x_test), 1)), normal.scale[:, None])
 
 
 def load(name: str, data: Path | None) -> tuple[np.ndarray, np.ndarray]:
@@ -133,15 +134,15 @@ REGRESSION = Comparison(
     datasets=("diabetes", "yacht", "boston", "concrete"),
     methods={"ours": ours, "gp": gaussian_process, "ensemble": ensemble, "ngboost": ngboost},
     scores={
-        "nll": Score("NLL, nats a row", 2, smaller_is_better=True),
+        "nll": Score("NLL, nats per row", 2, smaller_is_better=True),
         "crps": Score("CRPS", 2, smaller_is_better=True),
         "rmse": Score("RMSE", 2, smaller_is_better=True),
         "coverage_90": Score("share of rows in 90 % intervals", 2, smaller_is_better=False),
-        "seconds": Score("seconds a fold", 0, smaller_is_better=False),
+        "seconds": Score("seconds per fold", 0, smaller_is_better=False),
     },
     load=load,
     splitter=KFold(FOLDS, shuffle=True, random_state=0),
-    title="Out of the box on tables",
+    title="Default settings on tables",
     introduction=INTRODUCTION,
 )
 

@@ -1,18 +1,18 @@
-"""Out of the box on tables with labels: our classifier against what else one would take.
+"""Default settings on tables with labels: our classifier compared with common alternatives.
 
     python benchmarks/practitioners_classes.py --out out/practitioners_classes
 
-Five stratified folds of sets that scikit-learn holds. Every method gets the raw columns and the training part of the
-fold, and nothing is chosen by hand for a set:
+Five stratified folds of data sets in scikit-learn. Every method gets the raw columns and the training data of the fold;
+nothing is chosen by hand for a data set:
 
 - ours: `FunctionalBNNClassifier()`;
 - logistic: scikit-learn's `LogisticRegression` of standardised columns;
 - gp: scikit-learn's `GaussianProcessClassifier` of standardised columns, one RBF, one against the rest;
-- ensemble: five networks with two layers of 50 units, trained by likelihood; a fifth of the training part tells when to
-  stop, then they are trained on all of it.
+- ensemble: five networks with two layers of 50 units, trained by likelihood; a fifth of the training data selects
+  the number of steps, then they are trained on all of it.
 
-NGBoost, which the benchmark of regressions has, ends in infinite gradients on wine. What is finished in the folder is
-not done again.
+NGBoost, which is in the benchmark of regression, fails with infinite gradients on wine. Finished folds in the folder
+are not run again.
 """
 
 from pathlib import Path
@@ -34,33 +34,33 @@ from fsgmcmc import MLP, FunctionalBNNClassifier, metrics
 from fsgmcmc.predictions import CategoricalPrediction, Prediction
 
 INTRODUCTION = (
-    "Five stratified folds, mean ± standard deviation; seconds hold the compilation. Every method gets the raw "
-    "columns, and nothing is chosen by hand for a set. **Bold**: the best of a set, and all that a paired test over "
-    "the folds (p = 0.05) does not call worse."
+    "Five stratified folds, mean ± standard deviation; seconds include compilation. Every method gets the raw "
+    "columns; nothing is chosen by hand for a data set. **Bold**: the best of a data set, and all methods that a "
+    "paired test over the folds (p = 0.05) does not find worse."
 )
 LOADERS = {"iris": load_iris, "wine": load_wine, "cancer": load_breast_cancer, "digits": load_digits}
-# Of the ensemble, as in the benchmark of regressions.
+# Of the ensemble, as in the benchmark of regression.
 MEMBERS, RATE, BATCH = 5, 0.01, 100
 STOPS = (100, 250, 500, 1000, 2000)
 
 
 def ours(x: np.ndarray, y: np.ndarray, x_test: np.ndarray, seed: int) -> Prediction:
-    """With no argument but the seed."""
-    return FunctionalBNNClassifier(random_state=seed).fit(x, y).predict_law(x_test)
+    """Default arguments, except the seed."""
+    return FunctionalBNNClassifier(random_state=seed).fit(x, y).predict_distribution(x_test)
 
 
 def logistic(x: np.ndarray, y: np.ndarray, x_test: np.ndarray, seed: int) -> Prediction:
-    """With the penalty it has."""
+    """With the default penalty."""
     del seed
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-    return _law(model.fit(x, y).predict_proba(x_test))
+    return _prediction(model.fit(x, y).predict_proba(x_test))
 
 
 def gaussian_process(x: np.ndarray, y: np.ndarray, x_test: np.ndarray, seed: int) -> Prediction:
-    """By Laplace's approximation."""
+    """With the Laplace approximation."""
     kernel = ConstantKernel() * RBF(np.sqrt(x.shape[1]), (1e-1, 1e3))
     model = make_pipeline(StandardScaler(), GaussianProcessClassifier(kernel, random_state=seed))
-    return _law(model.fit(x, y).predict_proba(x_test))
+    return _prediction(model.fit(x, y).predict_proba(x_test))
 
 
 def ensemble(x: np.ndarray, y: np.ndarray, x_test: np.ndarray, seed: int) -> Prediction:
@@ -71,15 +71,15 @@ def ensemble(x: np.ndarray, y: np.ndarray, x_test: np.ndarray, seed: int) -> Pre
     held, kept = order[: len(x) // 5], order[len(x) // 5 :]
     classes = int(y.max()) + 1
     tried = _members(inputs[kept], y[kept], inputs[held], classes, seed, STOPS)
-    steps = STOPS[int(np.argmin([metrics.nll(law, y[held]) for law in tried]))]
-    (law,) = _members(inputs, y, new, classes, seed + 1, (steps,))
-    return law
+    steps = STOPS[int(np.argmin([metrics.nll(one, y[held]) for one in tried]))]
+    (prediction,) = _members(inputs, y, new, classes, seed + 1, (steps,))
+    return prediction
 
 
 def _members(
     x: np.ndarray, y: np.ndarray, new: np.ndarray, classes: int, seed: int, stops: tuple[int, ...]
 ) -> list[CategoricalPrediction]:
-    """The ensemble's law after each of these numbers of steps."""
+    """The prediction of the ensemble after each of these numbers of steps."""
     network, adam = MLP((50, 50), "relu", initial="fan_in"), optax.adam(RATE)
     inputs, labels = jnp.asarray(x, jnp.float32), jnp.asarray(y)
 
@@ -108,7 +108,7 @@ def _members(
     return [CategoricalPrediction(np.stack(logits)) for logits in zip(*found, strict=True)]
 
 
-def _law(probabilities: np.ndarray) -> CategoricalPrediction:
+def _prediction(probabilities: np.ndarray) -> CategoricalPrediction:
     return CategoricalPrediction(np.log(np.maximum(probabilities, 1e-12))[None])
 
 
@@ -123,15 +123,15 @@ CLASSES = Comparison(
     datasets=tuple(LOADERS),
     methods={"ours": ours, "logistic": logistic, "gp": gaussian_process, "ensemble": ensemble},
     scores={
-        "nll": Score("NLL, nats a row", 3, smaller_is_better=True),
+        "nll": Score("NLL, nats per row", 3, smaller_is_better=True),
         "brier": Score("Brier score", 3, smaller_is_better=True),
         "accuracy": Score("accuracy", 3, smaller_is_better=False),
         "ece": Score("ECE", 3, smaller_is_better=False),
-        "seconds": Score("seconds a fold", 0, smaller_is_better=False),
+        "seconds": Score("seconds per fold", 0, smaller_is_better=False),
     },
     load=load,
     splitter=StratifiedKFold(FOLDS, shuffle=True, random_state=0),
-    title="Out of the box on tables with labels",
+    title="Default settings on tables with labels",
     introduction=INTRODUCTION,
 )
 

@@ -1,9 +1,9 @@
-"""Where the microseconds of an iteration go, operation by operation, as XLA's own profiler sees them.
+"""The time of an iteration by operation, measured by the profiler of XLA.
 
     python benchmarks/profile.py --task 1-d
 
-Operations are told apart by their names: products of matrices, the loop that draws noise, what a functional prior
-needs, everything else. The profiler itself costs a fraction of a microsecond an operation.
+Operations are classified by name: matrix products, the loop that draws noise, operations of a functional prior, all
+others. The profiler itself adds a fraction of a microsecond per operation.
 """
 
 import argparse
@@ -12,14 +12,15 @@ from collections import Counter
 from pathlib import Path
 
 import jax
+import speed
 
-from fsgmcmc.experiments import benchmark
+from fsgmcmc.methods import SAMPLERS
 
 STEPS = 300
 TASKS = {
-    "1-d": benchmark.extrapolation_task,
-    "uci": benchmark.yacht_task,
-    "minibatch": benchmark.minibatch_task,
+    "1-d": speed.extrapolation_task,
+    "uci": speed.yacht_task,
+    "minibatch": speed.minibatch_task,
 }
 KINDS = {
     "matrix products": ("dot",),
@@ -28,8 +29,8 @@ KINDS = {
 }
 
 
-def operations(program: benchmark.Program) -> Counter[str]:
-    """Microseconds an iteration of every operation."""
+def operations(program: speed.Program) -> Counter[str]:
+    """Microseconds per iteration of each operation."""
     program.run(STEPS)
     options = jax.profiler.ProfileOptions()
     options.host_tracer_level, options.python_tracer_level = 3, 0
@@ -48,7 +49,7 @@ def operations(program: benchmark.Program) -> Counter[str]:
 
 
 def by_kind(seconds: Counter[str]) -> dict[str, float]:
-    """The operations summed by what they are for."""
+    """The operations summed by purpose."""
     total: Counter[str] = Counter()
     for name, microseconds in seconds.items():
         if name.startswith(("while", "end:", "call", "Thunk", "Pjit")) or "::" in name:
@@ -61,18 +62,17 @@ def by_kind(seconds: Counter[str]) -> dict[str, float]:
 
 
 def main() -> None:
-    """Profile the four samplers and print a table."""
+    """Profile the samplers and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--task", choices=TASKS, default="1-d")
     task = TASKS[parser.parse_args().task]()
-    wanted = ("fsgld", "fsghmc", "sgld", "sghmc")
     tables = {
         program.name: by_kind(operations(program))
-        for program in benchmark.programs(task, peers=False)
-        if program.name in wanted
+        for program in speed.programs(task, peers=False)
+        if program.name in SAMPLERS
     }
     kinds = sorted({kind for table in tables.values() for kind in table})
-    print("| µs an iteration | " + " | ".join(tables) + " |")
+    print("| µs per iteration | " + " | ".join(tables) + " |")
     print("|---" * (len(tables) + 1) + "|")
     for kind in kinds:
         print(f"| {kind} | " + " | ".join(f"{table.get(kind, 0):.0f}" for table in tables.values()) + " |")

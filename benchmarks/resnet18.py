@@ -1,8 +1,8 @@
 """Seconds of one step of the full ResNet-18, for all four samplers: `python benchmarks/resnet18.py --out FOLDER`.
 
-Batch 125, 40 measurement points redrawn at every step, images of 28 x 28 pixels at random: what they show does not
-change the time. `fsgld-minibatch` and `fsghmc-minibatch` have their 40 points among the 125 images of the batch. The
-samplers take turns, and the median of the repeats counts.
+Batch 125, 40 measurement points redrawn at every step, random images of 28 x 28 pixels: their content does not change
+the time. `fsgld-minibatch` and `fsghmc-minibatch` have their 40 points among the 125 images of the batch. The samplers
+run in turns, and the result is the median of the repeats.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""How the cost of a functional SGLD iteration grows, and how much memory it takes: a figure and a table.
+"""The cost of a functional SGLD iteration and its memory as the problem grows: a figure and a table.
 
     python benchmarks/scale.py --out docs/results
 
@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from speed import LANGEVIN_STEP, Program, machine, measure, sampler_program
 
 from fsgmcmc import MLP, Gaussian, GaussianProcess, fsgld, function_space, measurement, rbf
-from fsgmcmc.experiments.benchmark import LANGEVIN_STEP, Program, _sampler, machine, measure
 from fsgmcmc.posterior import Posterior
 
 # Multiples of four: matrix products of an odd width take up to twice as long.
@@ -42,19 +42,19 @@ def posterior(width: int = 50, rows: int = 1000, points: Callable[[np.ndarray], 
 
 
 def sweeps() -> Iterator[tuple[str, int, Program]]:
-    """Every sweep's name, its value and what is timed; one posterior at a time is in memory."""
+    """Name and value of each sweep and its program; only one posterior at a time is in memory."""
     sampler = fsgld(LANGEVIN_STEP)
     for parameters, width in WIDTHS.items():
-        yield "parameters", parameters, _sampler("fsgld", "scale", posterior(width), sampler)
+        yield "parameters", parameters, sampler_program("fsgld", "scale", posterior(width), sampler)
     for rows in ROWS:
-        yield "rows of data", rows, _sampler("fsgld", "scale", posterior(rows=rows), sampler)
+        yield "rows of data", rows, sampler_program("fsgld", "scale", posterior(rows=rows), sampler)
     for points in POINTS:
         fixed = posterior(points=lambda x, points=points: measurement.fixed(x[:points]))
-        yield "fixed points", points, _sampler("fsgld", "scale", fixed, sampler)
+        yield "fixed points", points, sampler_program("fsgld", "scale", fixed, sampler)
         redrawn = posterior(rows=2001, points=lambda x, points=points: measurement.subset(x, points))
-        yield "redrawn points", points, _sampler("fsgld", "scale", redrawn, sampler)
+        yield "redrawn points", points, sampler_program("fsgld", "scale", redrawn, sampler)
     for chains in CHAINS:
-        yield "chains", chains, _sampler("fsgld", "scale", posterior(), sampler, chains)
+        yield "chains", chains, sampler_program("fsgld", "scale", posterior(), sampler, chains)
 
 
 def figure(records: list[dict[str, Any]], path: Path) -> None:
@@ -73,7 +73,7 @@ def figure(records: list[dict[str, Any]], path: Path) -> None:
         axes.set_xlabel(name)
         axes.legend(frameon=False)
         axes.spines[["top", "right"]].set_visible(False)
-    fig.axes[0].set_ylabel("µs an iteration, all chains")
+    fig.axes[0].set_ylabel("µs per iteration, all chains")
     fig.savefig(path, dpi=120)
 
 

@@ -1,9 +1,9 @@
-"""Has it converged? One run that is too short and one that is not, as `diagnose` sees them.
+"""Convergence: the diagnostics of a run that is too short and of one that is long enough.
 
-Both sample the same posterior with four chains. R-hat compares the chains, the effective sample size says how many
-independent draws they are worth, and the drift of the energy shows a burn-in that was not over. All are computed on
-function values: weights have symmetries, and chains that agree on the function need not agree on them. Prints both
-reports and draws the function at one point as the chains go.
+Both runs sample the same posterior with four chains. R-hat compares the chains, the effective sample size is the
+equivalent number of independent draws, and the energy drift shows a burn-in that is too short. R-hat and the effective
+sample size are computed on function values: weights have symmetries, and chains that agree on the function can disagree
+on the weights. Prints both reports and plots the trace of the function at one point.
 """
 
 from pathlib import Path
@@ -24,7 +24,7 @@ POINT = 0.1  # in the gap between the data
 
 
 def main(out: Annotated[Path, typer.Argument()] = Path("out"), quick: bool = False):
-    """Sample, print, draw."""
+    """Sample, print and plot."""
     rng = np.random.default_rng(0)
     x = np.concatenate([rng.uniform(-1, -0.3, 12), rng.uniform(0.5, 1, 8)])
     y = np.sin(4 * x) + 0.2 * rng.standard_normal(20)
@@ -36,7 +36,7 @@ def main(out: Annotated[Path, typer.Argument()] = Path("out"), quick: bool = Fal
         prior=fs.GaussianProcess(fs.rbf(0.5), nugget=1e-2),
         likelihood=fs.Gaussian(0.2),
         measurement=fs.measurement.fixed(grid),
-        # The default is weaker, and the size of the weights takes longer to settle.
+        # With the default, which is weaker, the norm of the weights needs a longer burn-in.
         weight_prior=fs.GaussianWeights(2.0),
     )
 
@@ -44,7 +44,7 @@ def main(out: Annotated[Path, typer.Argument()] = Path("out"), quick: bool = Fal
     for axes, (name, length) in zip(panels, RUNS.items(), strict=True):
         samples = fs.sample(0, posterior, fs.fsghmc(), **(length | QUICK if quick else length))
         report = fs.diagnose(samples, grid)
-        print(f"{name}: {samples.info['iterations']} steps a chain\n{report}\n")
+        print(f"{name}: {samples.info['iterations']} steps per chain\n{report}\n")
         axes.plot(samples.functions([[POINT]])[:, :, 0, 0].T, lw=0.9)
         axes.set_title(f"{name}: R-hat {report.r_hat:.2f}, ESS {report.ess:.0f}")
         axes.set_xlabel("draw")

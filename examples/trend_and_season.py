@@ -1,8 +1,8 @@
-"""Two sub-networks with a kernel each: a forecast of monthly numbers as a trend plus a season.
+"""Two sub-networks, each with its own kernel: a forecast of monthly values as the sum of a trend and a season.
 
-The data see the sum. The prior of the trend is a linear kernel, measured over the years to come as well; that of the
-season is a periodic kernel, measured over one year. Prints how the forecast does beside the exact Gaussian process with
-the same kernels, and draws the forecast and its parts.
+The trend has a linear kernel; its measurement points include the forecast years. The season has a periodic kernel; its
+measurement points cover one year. Prints the scores of the forecast and of the exact Gaussian process with the same
+kernels, and plots the forecast and its parts.
 """
 
 from pathlib import Path
@@ -29,13 +29,13 @@ def trend(params, years):
 
 
 def season(params, years):
-    """A network of the place of the sun: the same every year."""
+    """A network of the time of the year, periodic by construction."""
     angle = 2 * jnp.pi * years
     return NETWORK.apply(params["season"], jnp.concatenate([jnp.sin(angle), jnp.cos(angle)], axis=1))
 
 
 def main(out: Annotated[Path, typer.Argument()] = Path("out"), quick: bool = False):
-    """Sample, print, draw."""
+    """Sample, print and plot."""
     years = (np.arange(84) / 12 - 2.5)[:, None]
     y = 0.4 * years + np.sin(2 * np.pi * years) + 0.4 * np.cos(4 * np.pi * years)
     y += NOISE * np.random.default_rng(0).standard_normal(y.shape)
@@ -54,18 +54,18 @@ def main(out: Annotated[Path, typer.Argument()] = Path("out"), quick: bool = Fal
     for name, model in (("networks", samples), ("exact GP", exact)):
         forecast = model.predict(years[ahead])
         rmse, coverage = fs.metrics.rmse(forecast, y[ahead]), fs.metrics.coverage(forecast, y[ahead], 0.9)
-        print(f"{name}: RMSE of the forecast {rmse:.3f} (noise {NOISE}), {coverage:.0%} of 24 months in the 90% band")
+        print(f"{name}: RMSE {rmse:.3f} (noise {NOISE}), {coverage:.0%} of 24 months in the 90% interval")
 
     figure, (whole, apart) = plt.subplots(1, 2, figsize=(11, 3.8), layout="constrained")
     grid = np.linspace(-2.5, 4.5, 400)[:, None]
     lower, upper = samples.predict(grid).interval(0.9)
     whole.fill_between(grid[:, 0], lower[:, 0], upper[:, 0], alpha=0.3, lw=0, label="90% of observations")
-    whole.plot(years[seen], y[seen], "k.", label="seen")
-    whole.plot(years[ahead], y[ahead], ".", color="tab:red", label="to come")
-    for part, colour in ((trend, "tab:green"), (season, "tab:orange")):
+    whole.plot(years[seen], y[seen], "k.", label="training data")
+    whole.plot(years[ahead], y[ahead], ".", color="tab:red", label="test data")
+    for part, color in ((trend, "tab:green"), (season, "tab:orange")):
         draws = jax.vmap(jax.vmap(part, (0, None)), (0, None))(samples.params.network, jnp.asarray(grid))
         lower, upper = np.quantile(draws[..., 0], (0.05, 0.95), axis=(0, 1))
-        apart.fill_between(grid[:, 0], lower, upper, color=colour, alpha=0.4, lw=0, label=f"90% of {part.__name__}s")
+        apart.fill_between(grid[:, 0], lower, upper, color=color, alpha=0.4, lw=0, label=f"90% of {part.__name__}s")
     for axes in (whole, apart):
         axes.set(xlabel="years", ylim=(-3.4, 4.2))
         axes.spines[["top", "right"]].set_visible(False)

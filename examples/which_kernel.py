@@ -1,8 +1,8 @@
-"""Which kernel? The evidence of each, and what a network makes of it where there are no data.
+"""Choice of a kernel: evidence, and extrapolation of a network with two of the kernels.
 
 `select_kernel` fits every kernel of a grammar to the data and ranks them by evidence. The same network is then sampled
-under two of them, measured beyond the data as well. Prints the table and the error of each extrapolation, and draws
-both beside the exact Gaussian process.
+with two of them; the measurement points also cover the region beyond the data. Prints the ranking and the error of each
+extrapolation, and plots both with the exact Gaussian process.
 """
 
 from pathlib import Path
@@ -22,12 +22,12 @@ SHOWN = ("rbf", "linear + periodic")
 
 
 def truth(x):
-    """A line and a wave."""
+    """A linear trend and a sine."""
     return x + np.sin(2 * np.pi * x)
 
 
 def main(out: Annotated[Path, typer.Argument()] = Path("out"), quick: bool = False):
-    """Rank, sample, print, draw."""
+    """Rank, sample, print and plot."""
     rng = np.random.default_rng(0)
     x = np.sort(rng.uniform(-1.5, 1.0, 50))
     y = truth(x) + 0.2 * rng.standard_normal(50)
@@ -46,7 +46,7 @@ def main(out: Annotated[Path, typer.Argument()] = Path("out"), quick: bool = Fal
         prediction = fs.sample(0, posterior, fs.fsghmc(), **(QUICK if quick else LENGTH)).predict(grid)
         error = np.sqrt(np.mean((prediction.mean[beyond, 0] - truth(grid[beyond])) ** 2))
         spread = prediction.epistemic[beyond].mean()
-        print(f"{kernel}: beyond x = 1 the error is {error:.2f}, the standard deviation {spread:.2f}")
+        print(f"{kernel}: beyond x = 1 the RMSE is {error:.2f}, the mean standard deviation {spread:.2f}")
         reference = fit.prior.condition(x, y, fit.noise).predict(grid)
         function_panel(axes, grid, prediction, data=(x, y), truth=truth(grid), reference=reference, title=kernel)
     panels[0, -1].legend(frameon=False, fontsize=8, loc="upper left")

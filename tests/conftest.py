@@ -27,7 +27,7 @@ import jax  # noqa: E402
 import pytest  # noqa: E402
 
 # Minutes each: first, so that in the end no worker has one of them before it while the other has nothing to do.
-LONGEST = ("test_documentation.py", "test_estimators.py", "test_sampling.py", "test_model.py", "test_uci.py")
+LONGEST = ("test_documentation.py", "test_estimators.py", "test_sample.py", "test_model.py", "test_uci.py")
 
 
 def pytest_collection_modifyitems(items):

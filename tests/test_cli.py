@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import fsgmcmc
 from fsgmcmc import __version__
 from fsgmcmc.cli import app
-from fsgmcmc.experiments import extrapolation
+from fsgmcmc.experiments.extrapolation import config as demo_config
+from fsgmcmc.experiments.extrapolation.run import run as run_demo
+from fsgmcmc.methods import METHODS, SAMPLERS, title_of
 
 FIELDS = {
     "method",
@@ -30,9 +33,9 @@ FIELDS = {
 @pytest.fixture
 def short_demo(monkeypatch):
     """The demo with a small network and few steps."""
-    config = extrapolation.Config
+    config = demo_config.Config
     monkeypatch.setattr(
-        extrapolation,
+        demo_config,
         "Config",
         lambda **options: config(
             hidden=(10,),
@@ -54,14 +57,14 @@ def test_demo_writes_records_and_a_figure(methods, short_demo, tmp_path):
     result = CliRunner().invoke(app, ["demo", "--methods", methods, "--out", str(tmp_path / "new" / "folder")])
     assert result.exit_code == 0, result.output
     document = json.loads((tmp_path / "new" / "folder" / "extrapolation.json").read_text())
-    played = extrapolation.METHODS if methods == "all" else methods.split(",")
+    played = demo_config.METHODS if methods == "all" else methods.split(",")
     assert [record["method"] for record in document["records"]] == [*played, "gp"]
     for record in document["records"]:
         assert record.keys() >= FIELDS
         numbers = [value for name, value in record.items() if name != "method" and value is not None]
         assert np.isfinite(numbers).all()
     for record in document["records"][:-1]:
-        assert record["iterations"] == (120 if record["method"] in extrapolation.SAMPLERS else 30)
+        assert record["iterations"] == (120 if record["method"] in SAMPLERS else 30)
     gp = document["records"][-1]
     assert gp["rmse_gp_observed"] == gp["rmse_gp_gap"] == 0
     assert document["config"]["seed"] == 3
@@ -79,11 +82,32 @@ def test_the_demo_runs_the_methods_that_are_named(short_demo, tmp_path):
     assert "unknown method vi" in result.output
 
 
-def test_a_folder_that_cannot_be_written_is_told_at_once(tmp_path):
+def test_a_folder_that_cannot_be_written_is_refused_at_once(tmp_path):
     (tmp_path / "file").write_text("")
     result = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "file")])
     assert result.exit_code == 2
     assert "cannot write to" in result.output
+
+
+@pytest.mark.parametrize("command", [["demo"], ["reproduce", "uci"], ["reproduce", "images"]])
+def test_the_help_lists_the_methods_of_the_registry(command):
+    result = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "500"})
+    listed = result.output.split("or all: ")[1].split(". Default")[0].split(", ")
+    baselines = {"demo": set(), "uci": {"gp", "map-ensemble"}, "images": {"gp"}}[command[-1]]
+    assert set(listed) == {name for name, method in METHODS.items() if method.kind != "baseline"} | baselines
+
+
+def test_the_order_and_the_titles_of_the_demo():
+    titles = [title_of(method) for method in demo_config.METHODS]
+    assert titles == ["fSGLD", "fSGHMC", "FBNN", "SGLD", "SGHMC", "IFBNN", "BBB"]
+
+
+def test_the_benchmark_needs_a_source_checkout(tmp_path, monkeypatch):
+    monkeypatch.setattr(fsgmcmc, "__file__", str(tmp_path / "lib" / "site-packages" / "fsgmcmc" / "__init__.py"))
+    result = CliRunner().invoke(app, ["bench", "--out", str(tmp_path / "bench.json")])
+    assert result.exit_code == 2
+    assert "needs a source checkout" in result.output
+    assert len(result.output.splitlines()) == 1
 
 
 def test_version():
@@ -94,8 +118,7 @@ def test_version():
 def test_functional_samplers_follow_the_exact_posterior_in_the_full_demo():
     """The claims of the README: about a minute, and no statistical tolerance tighter than one chain allows."""
     records = {
-        r["method"]: r
-        for r in extrapolation.run(extrapolation.Config(), methods=("fsgld", "fsghmc"), progress=False).records
+        r["method"]: r for r in run_demo(demo_config.Config(), methods=("fsgld", "fsghmc"), progress=False).records
     }
     for method in ("fsgld", "fsghmc"):
         record = records[method]

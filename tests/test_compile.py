@@ -1,10 +1,11 @@
-"""Loops of small steps are compiled for one thread; an XLA without the options is served as well."""
+"""Loops of small steps are compiled for one thread, and each program once."""
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
-from fsgmcmc import _compile
+from fsgmcmc import FunctionalBNNRegressor, _compile
 
 
 @pytest.fixture(autouse=True)
@@ -30,10 +31,40 @@ def options_used(monkeypatch, size):
 
 
 def test_small_steps_run_one_after_the_other_and_large_ones_as_usual(monkeypatch):
-    assert options_used(monkeypatch, 10) == [_compile.ONE_AFTER_THE_OTHER]
+    assert options_used(monkeypatch, 10) == [_compile.SEQUENTIAL]
     assert options_used(monkeypatch, _compile.LARGE) == [None]
 
 
 def test_an_xla_that_does_not_know_the_options_compiles_without_them(monkeypatch):
-    monkeypatch.setattr(_compile, "ONE_AFTER_THE_OTHER", {"xla_no_such_option": True})
+    monkeypatch.setattr(_compile, "SEQUENTIAL", {"xla_no_such_option": True})
     assert options_used(monkeypatch, 10) == [None]
+
+
+@pytest.fixture
+def compilations():
+    """The number of programs that XLA has compiled, or loaded from its cache on disk, in this test."""
+    counted = []
+
+    def count(event, duration, **_):
+        if event == "/jax/core/compile/backend_compile_duration":
+            counted.append(duration)
+
+    jax.monitoring.register_event_duration_secs_listener(count)
+    yield counted
+    jax.monitoring.unregister_event_duration_listener(count)
+
+
+@pytest.mark.usefixtures("quick_compilation")
+def test_a_second_fit_of_about_as_many_rows_compiles_nothing(compilations):
+    """As in cross-validation, whose parts differ by a row; and the first fit needs a bounded number of programs."""
+    rng = np.random.default_rng(0)
+    settings = {"hidden": (10,), "chains": 2, "samples": 4, "burn_in": 60, "thinning": 2, "random_state": 0}
+    model = FunctionalBNNRegressor("rbf", **settings)
+    counts = []
+    for rows in (70, 71):
+        x = rng.normal(size=(rows, 2))
+        model.fit(x, np.sin(x[:, 0])).predict(x)
+        counts.append(len(compilations))
+    assert 10 < counts[0] < MOST_PROGRAMS
+    # Arrays of the Gaussian process have the number of rows in their shape; no loop of the chains is compiled again.
+    assert counts[1] - counts[0] < MOST_MORE

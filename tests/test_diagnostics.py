@@ -62,7 +62,7 @@ def test_constants_and_stuck_chains():
 def test_bad_values_are_named():
     with pytest.raises(ValueError, match=r"got \(4, 3\): keep more draws"):
         r_hat(np.zeros((4, 3)))
-    with pytest.raises(ValueError, match="leave out the chains that diverged"):
+    with pytest.raises(ValueError, match="leave out diverged chains"):
         effective_sample_size(np.full((2, 10), np.nan))
 
 

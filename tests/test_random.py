@@ -12,7 +12,7 @@ import pytest
 from scipy import special, stats
 
 from fsgmcmc import Energy, langevin, sample
-from fsgmcmc._compile import ONE_AFTER_THE_OTHER
+from fsgmcmc._compile import SEQUENTIAL
 from fsgmcmc.random import HASH, _bits, _normal_from_bits, fast_key, is_fast, normal
 
 LIMIT = 5.0
@@ -131,7 +131,7 @@ def test_the_squares_of_consecutive_numbers_are_uncorrelated():
 
 
 compiled_normal = jax.jit(normal, static_argnums=1)
-in_loops = jax.jit(normal, static_argnums=1, compiler_options=ONE_AFTER_THE_OTHER)
+in_loops = jax.jit(normal, static_argnums=1, compiler_options=SEQUENTIAL)
 
 
 @pytest.mark.skipif(jax.default_backend() != "cpu", reason="the options of loops are for CPUs")

@@ -37,7 +37,7 @@ def test_predictions_pool_the_chains_and_carry_the_noise():
 
 
 def test_known_noise_by_row_is_asked_for_at_new_rows():
-    posterior = parameter_space(MLP((6,)), X, np.sin(X), likelihood=Gaussian(np.full(12, 0.2)))
+    posterior = parameter_space(MLP((6,)), X, np.sin(X), likelihood=Gaussian(), noise=np.full(12, 0.2))
     samples = sample(0, posterior, sgld(), **SHORT)
     with pytest.raises(ValueError, match="noise="):
         _ = samples.predict(X).std
@@ -85,7 +85,7 @@ def test_damaged_files_are_told_apart(tmp_path):
     whole = path.read_bytes()
     for damage in (whole[: len(whole) // 2], b"", b"not an archive", whole[:200] + b"\0" * 100 + whole[300:]):
         path.write_bytes(damage)
-        with pytest.raises(ValueError, match="cut short or altered"):
+        with pytest.raises(ValueError, match="truncated or altered"):
             Samples.load(path)
 
 

@@ -4,21 +4,43 @@ from . import (
     bandits as bandits,
     data as data,
     diagnostics as diagnostics,
+    likelihoods as likelihoods,
     measurement as measurement,
+    methods as methods,
     metrics as metrics,
+    networks as networks,
+    predictions as predictions,
     variational as variational,
 )
-from .convolutional import LeNet as LeNet, ResNet as ResNet
 from .diagnostics import diagnose as diagnose
+from .errors import DivergenceError as DivergenceError
 from .estimators import (
     FunctionalBNNClassifier as FunctionalBNNClassifier,
     FunctionalBNNRegressor as FunctionalBNNRegressor,
+    load_model as load_model,
+    save_model as save_model,
 )
-from .gp_momentum import functional_momentum as functional_momentum
-from .heavy_tails import StudentT as StudentT
-from .likelihoods import Categorical as Categorical, Dirichlet as Dirichlet, Gaussian as Gaussian, Weighted as Weighted
-from .networks import MLP as MLP, BFloat16 as BFloat16
-from .posterior import Posterior as Posterior
+from .inference.sample import sample as sample
+from .inference.warm_up import WarmUp as WarmUp
+from .likelihoods import (
+    Categorical as Categorical,
+    Dirichlet as Dirichlet,
+    Gaussian as Gaussian,
+    Likelihood as Likelihood,
+    StudentT as StudentT,
+)
+from .networks import (
+    MLP as MLP,
+    BFloat16 as BFloat16,
+    FunctionNetwork as FunctionNetwork,
+    LeNet as LeNet,
+    Network as Network,
+    ResNet as ResNet,
+)
+from .posterior.build import function_space as function_space, parameter_space as parameter_space
+from .posterior.potential import Posterior as Posterior
+from .posterior.target import Energy as Energy, Target as Target
+from .predictions import DistributionPrediction as DistributionPrediction
 from .priors import (
     Functional as Functional,
     GaussianProcess as GaussianProcess,
@@ -36,6 +58,7 @@ from .priors import (
     select_kernel as select_kernel,
     weak_weights as weak_weights,
 )
+from .priors.functional_momentum import functional_momentum as functional_momentum
 from .samplers import (
     cyclical as cyclical,
     cyclical_temperature as cyclical_temperature,
@@ -51,10 +74,7 @@ from .samplers import (
     sgld as sgld,
     step_decay as step_decay,
 )
-from .samplers.base import Energy as Energy
+from .samplers.base import Sampler as Sampler
 from .samples import Samples as Samples, functions_at as functions_at
-from .sampling import DivergenceError as DivergenceError, sample as sample
-from .spaces import function_space as function_space, parameter_space as parameter_space
-from .warm_up import WarmUp as WarmUp
 
 __version__: str

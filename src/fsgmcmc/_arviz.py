@@ -1,4 +1,4 @@
-"""Draws as ArviZ holds them: named variables with the axes chain and draw.
+"""Draws in the format of ArviZ: named variables with the axes chain and draw.
 
 ArviZ 0.x has an `InferenceData`, 1.x an xarray `DataTree`. Both have groups, here `posterior` and `sample_stats`.
 """
@@ -15,7 +15,7 @@ import numpy as np
 
 MISSING = "to_arviz needs ArviZ: pip install 'fsgmcmc[arviz]'"
 FUNCTION_AXES = ("point", "output")
-# What weights may not be called, because axes, function values and the likelihood's parameters are.
+# Names that weights may not have: those of axes, of function values and of the likelihood's parameters.
 TAKEN = {"chain", "draw", *FUNCTION_AXES, "f", "log_noise", "log_freedom", "noise"}
 
 
@@ -24,7 +24,7 @@ def to_arviz(samples: Any, x: Any = None) -> Any:
     if samples.positions is None:
         raise ValueError("to_arviz needs the weights, but this run kept only what `collect` returned: leave it out")
     arviz = _installed()
-    posterior = {"w": samples.positions} if samples.ravel is None else _parameters(samples)
+    posterior = {"w": samples.positions} if samples.flattener is None else _parameters(samples)
     if x is not None:
         posterior["f"] = samples.functions(x)
     groups = {"posterior": posterior, "sample_stats": {"energy": samples.energy}}
@@ -36,7 +36,7 @@ def to_arviz(samples: Any, x: Any = None) -> Any:
 
 def _installed() -> ModuleType:
     try:
-        # The last 0.x announce 1.x when they are imported; what is called here works with both.
+        # The last versions 0.x warn about 1.x at import; the calls in this module work with both.
         with warnings.catch_warnings(action="ignore", category=FutureWarning):
             return importlib.import_module("arviz")
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Checks of what people pass in, made before anything is compiled."""
+"""Checks of arguments, before anything is compiled."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def finite(values: Any, name: str, dtype: type = np.float32) -> np.ndarray:
 
 
 def same_length(x: np.ndarray, y: np.ndarray, x_name: str = "x", y_name: str = "y") -> None:
-    """`x` and `y` must have a row for each other."""
+    """`x` and `y` must have the same number of rows."""
     if len(x) != len(y):
         raise ValueError(f"{x_name} has {len(x)} rows but {y_name} has {len(y)}")
 
@@ -86,6 +86,6 @@ def as_key(key: PRNGKeyArray | int) -> PRNGKeyArray:
         raise TypeError(f"key must be a whole number or a JAX key, not {key!r}")
     if jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
         if key.ndim:
-            raise ValueError(f"give one key, got an array of {key.shape} of them")
+            raise ValueError(f"key must be one key, got an array of keys of shape {key.shape}")
         return key
     return jax.random.wrap_key_data(key)

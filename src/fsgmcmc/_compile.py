@@ -1,9 +1,9 @@
 """Compilation of loops over the steps of chains.
 
-By default XLA's CPU backend orders operations so that several can run at a time, and hands sums and matrix products to
-libraries with threads of their own. For steps of a hundred microseconds the handing over costs more than it saves: one
-after the other in one thread is a third faster, and the other cores are there for other chains. Large networks are
-compiled as usual.
+By default XLA's CPU backend runs several operations at a time, and uses libraries with their own threads for sums and
+matrix products. For steps of a hundred microseconds this overhead is larger than the gain: sequential operations in one
+thread are a third faster, and the other cores can run other chains. Large networks are compiled with the default
+options.
 """
 
 import functools
@@ -14,25 +14,25 @@ from typing import Any, TypeVar
 import equinox as eqx
 import jax
 
-ONE_AFTER_THE_OTHER = {
+SEQUENTIAL = {
     "xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED",
     "xla_cpu_multi_thread_eigen": False,
     "xla_cpu_experimental_ynn_fusion_type": "",
-    # XLA prefers 256 bits to spare the clock of older processors; where there are 512, normals take a sixth less time.
+    # XLA prefers 256 bits, because wider vectors slow down older processors; with 512, normals take a sixth less time.
     "xla_cpu_prefer_vector_width": 512,
-    # Loops over arrays stay whole, and `jax.lax.optimization_barrier` keeps two of them apart.
+    # Loops over arrays are not split between threads, and `jax.lax.optimization_barrier` keeps two loops separate.
     "xla_disable_hlo_passes": "cpu-parallel-task-assigner,cse_barrier_expander",
 }
-# From so many parameters on the threads are worth waking.
+# Number of parameters from which on several threads are faster.
 LARGE = 100_000
 
 Function = TypeVar("Function", bound=Callable)
 
 
 def jit_loop(function: Function) -> Function:
-    """`equinox.filter_jit` of function(keys, carried, ...), with the options that suit the carried arrays' size."""
-    # Not before the first call: asking for the backend starts it.
-    lock = threading.Lock()  # chains enter from several threads, and one of them is to compile
+    """`equinox.filter_jit` of function(keys, carried, ...); compiler options depend on the size of `carried`."""
+    # The options are computed at the first call, because a query of the backend initialises it.
+    lock = threading.Lock()  # chains call from several threads, and only one should compile
 
     @functools.cache
     def compiled(large: bool) -> Callable:
@@ -54,7 +54,7 @@ def _options() -> dict[str, Any] | None:
     if jax.default_backend() != "cpu":
         return None
     try:
-        jax.jit(lambda: 0, compiler_options=ONE_AFTER_THE_OTHER)()
-    except jax.errors.JaxRuntimeError:  # an XLA that does not have the options
+        jax.jit(lambda: 0, compiler_options=SEQUENTIAL)()
+    except jax.errors.JaxRuntimeError:  # this version of XLA does not have the options
         return None
-    return ONE_AFTER_THE_OTHER
+    return SEQUENTIAL

@@ -1,4 +1,4 @@
-"""A progress bar on standard error, silent where there is no terminal."""
+"""A progress bar on standard error; without a terminal nothing is shown."""
 
 import sys
 from types import TracebackType
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Progress:
-    """A bar for `total` steps with the rate, the time left and a word on the phase."""
+    """A bar for `total` steps with the name of the phase, a note and the remaining time."""
 
     def __init__(self, show: bool, total: int) -> None:
         self.total = total
@@ -44,6 +44,6 @@ class Progress:
             self._bar.stop()
 
     def show(self, phase: str, done: int = 0, note: str = "", of: int | None = None) -> None:
-        """Move the bar, in a phase that may have its own number of steps."""
+        """Update the bar; a phase may have its own number of steps, `of`."""
         if self._bar is not None:
             self._bar.update(self._task, description=phase, completed=done, note=note, total=of or self.total)

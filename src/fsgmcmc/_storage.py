@@ -1,9 +1,9 @@
-"""Files of arrays plus JSON. Reading one runs no code; an interrupted write leaves the older file whole."""
+"""Files with arrays and JSON. Reading runs no code; an interrupted write leaves an older file intact."""
 
 import contextlib
 import json
 import os
-import tempfile
+import uuid
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,51 +11,43 @@ from typing import IO, Any
 
 import numpy as np
 
-VERSION = 1
+VERSION = 2  # version 1 stored likelihoods by kind
 _JSON = "json"
 
 
 def write(path: str | os.PathLike, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> None:
-    """A file of arrays and JSON."""
+    """Write arrays and JSON to a file."""
     text = json.dumps({"version": VERSION, **meta})
-    with _beside(path) as file:
+    with _temporary(path) as file:
         np.savez(file, allow_pickle=False, **{_JSON: np.frombuffer(text.encode(), np.uint8)} | arrays)
 
 
 def write_text(path: str | os.PathLike, text: str) -> None:
-    """A text file."""
+    """Write a text file."""
     write_bytes(path, text.encode())
 
 
 def write_bytes(path: str | os.PathLike, content: bytes) -> None:
-    """Any file."""
-    with _beside(path) as file:
+    """Write a file."""
+    with _temporary(path) as file:
         file.write(content)
 
 
 @contextlib.contextmanager
-def _beside(path: str | os.PathLike) -> Iterator[IO[bytes]]:
-    """A file beside `path` to write to, which is then renamed onto it."""
+def _temporary(path: str | os.PathLike) -> Iterator[IO[bytes]]:
+    """A temporary file in the same folder, which is renamed to `path` when it is complete."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}"
     try:
-        with os.fdopen(handle, "wb") as file:
+        with temporary.open("xb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(beside, 0o666 & ~_umask())  # mkstemp lets nobody else read it
-        os.replace(beside, path)
+        os.replace(temporary, path)
     except BaseException:
-        Path(beside).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
-
-
-def _umask() -> int:
-    """Which can only be read by setting it."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def read(path: str | os.PathLike, kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -69,10 +61,12 @@ def read(path: str | os.PathLike, kind: str) -> tuple[dict[str, np.ndarray], dic
         meta = json.loads(arrays.pop(_JSON).tobytes())
     except (ValueError, KeyError, AttributeError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(
-            f"{path} is not a whole fsgmcmc file (cut short or altered): delete it or make it again"
+            f"{path} is not a complete fsgmcmc file (truncated or altered): delete it or create it again"
         ) from error
     if meta.get("version", 0) > VERSION:
         raise ValueError(f"{path} was written by a newer fsgmcmc (format {meta['version']}); upgrade to read it")
+    if meta.get("version", 0) < VERSION:
+        raise ValueError(f"{path} was written by an earlier fsgmcmc: create it again")
     if meta.get("kind") != kind:
         raise ValueError(f"{path} holds {meta.get('kind')!r}, not {kind!r}")
     return arrays, meta

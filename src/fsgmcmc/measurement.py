@@ -1,16 +1,16 @@
-"""Measurement points: where a functional prior is evaluated.
+"""Measurement points: the points at which a functional prior is evaluated.
 
 A measurement is one of these kinds, each a pure function of a key:
 
     FixedSet     the same points at every step; the prior is factorised once
-    PoolDraw     `size` of a finite pool, drawn anew at every step
-    SetDraw      one of some fixed sets at every step; each is factorised once
-    Box          points drawn anew from a box at every step
-    Fresh        points from a function of your own
-    Minibatch    rows of each step's minibatch
-    Union        all points of several of them
+    PoolDraw     `size` points of a finite pool, redrawn at every step
+    SetDraw      one of several fixed sets at every step; each is factorised once
+    Box          points in a box, redrawn at every step
+    FromFunction points from a custom function
+    Minibatch    rows of the minibatch of each step
+    Union        all points of several measurements
 
-The functions below build them; `union` puts them together.
+The functions below build them; `union` combines them.
 """
 
 from collections.abc import Callable
@@ -24,10 +24,10 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from fsgmcmc import _checks
 
-# On the host as people build them, on the device within a posterior.
+# On the host as built by the user, on the device within a posterior.
 Points = np.ndarray | Array
 
-# Rows that are sorted in less time than a small network's gradient takes; a power of two.
+# Number of rows that are sorted in less time than the gradient of a small network takes; a power of two.
 CHEAP_SORT = 256
 
 
@@ -37,19 +37,19 @@ class FixedSet(eqx.Module):
     points: np.ndarray
 
     def draw(self, key: PRNGKeyArray) -> Float[Array, "m *features"]:
-        """All points, whatever the key."""
+        """All points; the key is not used."""
         del key
         return jnp.asarray(self.points)
 
 
 class PoolDraw(eqx.Module):
-    """`size` points of a pool."""
+    """`size` random points of a pool."""
 
     pool: Points
     size: int = eqx.field(static=True)
 
     def indices(self, key: PRNGKeyArray) -> Int[Array, " m"]:
-        """Which points of the pool this key draws."""
+        """Indices of the drawn points in the pool."""
         return draw_rows(key, len(self.pool), self.size)
 
     def draw(self, key: PRNGKeyArray) -> Float[Array, "m *features"]:
@@ -58,12 +58,12 @@ class PoolDraw(eqx.Module):
 
 
 class SetDraw(eqx.Module):
-    """One of several sets of as many points."""
+    """One of several sets of equal size."""
 
     sets: Points
 
     def index(self, key: PRNGKeyArray) -> Int[Array, ""]:
-        """Which set this key draws."""
+        """Index of the drawn set."""
         return jax.random.randint(key, (), 0, len(self.sets))
 
     def draw(self, key: PRNGKeyArray) -> Float[Array, "m *features"]:
@@ -83,24 +83,24 @@ class Box(eqx.Module):
         return jax.random.uniform(key, (self.size, len(self.low)), minval=self.low, maxval=self.high)
 
 
-class Fresh(eqx.Module):
-    """Points from any function of a key."""
+class FromFunction(eqx.Module):
+    """Points from a custom function of a key."""
 
     function: Callable[[PRNGKeyArray], Array] = eqx.field(static=True)
 
     def draw(self, key: PRNGKeyArray) -> Float[Array, "m *features"]:
-        """The function's points."""
+        """The points of the function."""
         return self.function(key)
 
 
 class Minibatch(eqx.Module):
-    """`size` rows of each step's minibatch."""
+    """`size` rows of the minibatch of each step."""
 
     size: int = eqx.field(static=True)
 
     def draw(self, key: PRNGKeyArray) -> Float[Array, "m *features"]:
         """Not possible: the posterior draws the minibatch."""
-        raise TypeError("points of the minibatch are known to a posterior only, and not in a union")
+        raise TypeError("measurement.minibatch cannot be drawn alone or be part of a union: use measurement.subset")
 
 
 class Union(eqx.Module):
@@ -114,7 +114,7 @@ class Union(eqx.Module):
         return jnp.concatenate([part.draw(part_key) for part, part_key in zip(self.parts, keys, strict=True)])
 
 
-Measurement = FixedSet | PoolDraw | SetDraw | Box | Fresh | Minibatch | Union
+Measurement = FixedSet | PoolDraw | SetDraw | Box | FromFunction | Minibatch | Union
 
 
 def fixed(points: Any) -> FixedSet:
@@ -128,7 +128,7 @@ def fixed(points: Any) -> FixedSet:
 
 
 def subset(points: Any, size: int) -> Measurement:
-    """`size` of the given points at every step; all of them, fixed, when there are no more than that.
+    """`size` of the given points at every step; a fixed set of all points if there are no more than `size`.
 
     Example:
         >>> subset(np.arange(60.0), 40).draw(jax.random.key(0)).shape
@@ -140,10 +140,10 @@ def subset(points: Any, size: int) -> Measurement:
 
 
 def sets(points: Any, size: int, count: int, seed: int = 0) -> Measurement:
-    """One of `count` sets of `size` of the given points at every step; all points, fixed, when there are no more.
+    """One of `count` sets of `size` points at every step; a fixed set of all points if there are no more than `size`.
 
-    Cheaper than `subset` for large sets and right for small nuggets, as each set is factorised once in float64. Sets
-    that come from one random order have no point in common.
+    It is cheaper than `subset` for large sets and works with small nuggets, because each set is factorised once in
+    float64. Sets from the same random permutation have no point in common.
 
     Example:
         >>> sets(np.arange(60.0), 20, count=6).draw(jax.random.key(0)).shape
@@ -160,7 +160,7 @@ def sets(points: Any, size: int, count: int, seed: int = 0) -> Measurement:
 
 
 def box(low: Any, high: Any, size: int) -> Box:
-    """`size` points uniform in the box low <= x <= high, one bound per feature, new at every step.
+    """`size` points uniform in the box low <= x <= high, one bound per feature, redrawn at every step.
 
     Example:
         >>> box([-1.0, 0.0], [1.0, 1.0], 5).draw(jax.random.key(0)).shape
@@ -176,11 +176,11 @@ def box(low: Any, high: Any, size: int) -> Box:
 
 
 def minibatch(size: int) -> Minibatch:
-    """`size` rows of each step's minibatch: a functional prior for little more than the price of its kernel.
+    """`size` rows of the minibatch of each step: a functional prior that costs little more than its kernel.
 
-    The network is evaluated at these rows for the likelihood anyway. Where rows are in random order the gradient has
-    the mean it has with `subset(x, size)`, though its two terms are no longer independent. With `augment` the points
-    are the altered inputs. For samplers, with a `batch_size` of at least `size`.
+    The likelihood needs the network at these rows anyway. If rows are in random order, the gradient has the same mean
+    as with `subset(x, size)`, but its two terms are not independent. With `augment` the points are the augmented
+    inputs. It is for samplers, with a `batch_size` of at least `size`.
 
     Example:
         >>> minibatch(40).size
@@ -190,7 +190,7 @@ def minibatch(size: int) -> Minibatch:
 
 
 def union(*parts: Measurement) -> Measurement:
-    """All points of several measurements; fixed when all of them are.
+    """All points of several measurements; a fixed set if all of them are fixed.
 
     Example:
         >>> union(fixed([[0.0]]), box(-1.0, 1.0, 3)).draw(jax.random.key(0)).shape
@@ -210,11 +210,11 @@ def union(*parts: Measurement) -> Measurement:
 def draw_rows(key: PRNGKeyArray, total: int, size: int) -> Int[Array, " size"]:
     """Indices of `size` different rows of `total`, each row equally likely.
 
-    Few rows are shuffled. Of many, a shuffle would take longer than the gradient: they are laid in a circle, cut into
-    `size` stretches from a random place on, and one row comes from each stretch.
+    Up to `CHEAP_SORT` rows are shuffled. A shuffle of more rows would take longer than the gradient: the rows form a
+    ring, which is split into `size` segments from a random row on, and one row of each segment is drawn.
     """
     if total <= CHEAP_SORT:
-        # The row in the lowest bits of its random number: one array to sort, no ties, and half the time of argsort.
+        # The lowest bits of each random number are the row: one array to sort, no ties, and half the time of argsort.
         lowest = np.uint32(CHEAP_SORT - 1)
         numbers = jax.random.bits(key, (total,)) & ~lowest | jnp.arange(total, dtype=jnp.uint32)
         return (jnp.sort(numbers)[:size] & lowest).astype(jnp.int32)

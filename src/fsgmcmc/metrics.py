@@ -1,8 +1,8 @@
 """Scores of a prediction on held-out targets, one float each.
 
-Regression scores are in the units of the targets of the prediction (call `rescaled` first for others);
-log densities and entropies are in nats. Lower is better except for `accuracy`, `auroc`, `aupr` and, up to
-its level, `coverage`.
+Regression scores are in the units of the targets of the prediction (call `rescaled` first for other units);
+log densities and entropies are in nats. Lower is better, except for `accuracy`, `auroc`, `aupr` and `coverage`, which
+should equal its level.
 
 >>> import numpy as np
 >>> from fsgmcmc.predictions import GaussianPrediction
@@ -32,7 +32,7 @@ def rmse(prediction: RegressionPrediction, y: ArrayLike) -> float:
 
 
 def nll(prediction: Prediction, y: ArrayLike) -> float:
-    """Mean over rows of −log p(y), p the mixture over draws; nats a row, joint over outputs.
+    """Mean over rows of −log p(y), where p is the mixture over draws; nats per row, joint over outputs.
 
     >>> from fsgmcmc.predictions import CategoricalPrediction
     >>> round(nll(CategoricalPrediction(np.zeros((5, 1, 2))), [1]), 4)  # log 2
@@ -42,9 +42,9 @@ def nll(prediction: Prediction, y: ArrayLike) -> float:
 
 
 def nll_moment(prediction: RegressionPrediction, y: ArrayLike) -> float:
-    """Mean over rows of −log p(y), p one Gaussian with the predictive mean and std; nats a row.
+    """Mean over rows of −log p(y), where p is one Gaussian with the predictive mean and std; nats per row.
 
-    Many papers report this one; it is not below `nll` on average when the mixture is the truth.
+    Many papers report this score. On average it is not below `nll` if the mixture is the true distribution.
 
     >>> from fsgmcmc.predictions import GaussianPrediction
     >>> round(nll_moment(GaussianPrediction(np.array([[[-1.0]], [[1.0]]]), noise=1.0), [0.0]), 4)  # log sqrt(2π · 2)
@@ -64,14 +64,13 @@ def crps(prediction: RegressionPrediction, y: ArrayLike) -> float:
 
 
 def coverage(prediction: RegressionPrediction, y: ArrayLike, level: float) -> float:
-    """Fraction of targets inside the central interval of probability `level`; `level` when calibrated.
+    """Fraction of targets inside the central interval of probability `level`; it equals `level` if calibrated.
 
     >>> from fsgmcmc.predictions import GaussianPrediction
     >>> coverage(GaussianPrediction(np.zeros((1, 4, 1)), noise=1.0), [-3.0, -1.0, 1.0, 1.5], level=0.9)
     0.75
     """
-    # y lies between two quantiles exactly when F(y) lies between their levels; no quantile has to be found.
-    return float(np.mean(np.abs(prediction.cdf(y) - 0.5) <= level / 2))
+    return float(np.mean(prediction.covers(y, level)))
 
 
 def width(prediction: RegressionPrediction, level: float) -> float:
@@ -96,9 +95,9 @@ def accuracy(prediction: CategoricalPrediction, y: ArrayLike) -> float:
 
 
 class Reliability(NamedTuple):
-    """Rows binned by the probability of their top label: how many, their mean probability and how often it is right.
+    """Rows binned by the probability of the top label: number of rows, mean probability, and accuracy.
 
-    Means of an empty bin are NaN.
+    The last two are NaN for an empty bin.
     """
 
     rows: Integer[np.ndarray, " bins"]
@@ -115,7 +114,7 @@ def reliability(prediction: CategoricalPrediction, y: ArrayLike, bins: int = REL
     """
     top = prediction.probabilities.max(axis=1)
     correct = prediction.labels == prediction.targets(y)
-    # Softmax probabilities can sum to 1 + 1e-16: the top bin takes them too.
+    # Softmax probabilities can be 1 + 1e-16; these rows belong to the last bin.
     bin_of_row = np.clip(np.ceil(top * bins).astype(int) - 1, 0, bins - 1)
     rows, confidence, right = (np.bincount(bin_of_row, weights, bins) for weights in (None, top, correct))
     with np.errstate(invalid="ignore"):
@@ -126,7 +125,7 @@ def ece(prediction: CategoricalPrediction, y: ArrayLike, bins: int = RELIABILITY
     """Expected calibration error of the top label: Σ_b (n_b / n) |accuracy_b − confidence_b|, bins of `reliability`.
 
     >>> from fsgmcmc.predictions import CategoricalPrediction
-    >>> ece(CategoricalPrediction(np.zeros((1, 4, 2))), [0, 0, 0, 1])  # says ½, is right on ¾
+    >>> ece(CategoricalPrediction(np.zeros((1, 4, 2))), [0, 0, 0, 1])  # confidence ½, accuracy ¾
     0.25
     """
     rows, confidence, right = reliability(prediction, y, bins)
@@ -145,42 +144,44 @@ def brier(prediction: CategoricalPrediction, y: ArrayLike) -> float:
 
 
 def auroc(scores_in: ArrayLike, scores_out: ArrayLike) -> float:
-    """Probability that a foreign point scores above a familiar one, ties counting half.
+    """Probability that an out-of-distribution (OOD) point scores above an in-distribution point; ties count half.
 
-    Scores are uncertainties (`epistemic`, `entropy`, ...): `scores_in` of points like the training data,
-    `scores_out` of foreign ones.
+    Scores are uncertainties (`epistemic`, `entropy`, ...): `scores_in` of in-distribution points, `scores_out` of OOD
+    points.
 
     >>> auroc(scores_in=[0.1, 0.2], scores_out=[0.2, 0.3])
     0.875
     """
     from sklearn.metrics import roc_auc_score
 
-    return float(roc_auc_score(*_foreign(scores_in, scores_out)))
+    return float(roc_auc_score(*_labelled(scores_in, scores_out)))
 
 
 def aupr(scores_in: ArrayLike, scores_out: ArrayLike) -> float:
-    """Area under precision and recall for foreign points (average precision); scores as in `auroc`.
+    """Area under the precision-recall curve of OOD points (average precision); scores as in `auroc`.
 
-    Chance is the share of foreign points.
+    The value of a random score is the share of OOD points.
 
     >>> aupr(scores_in=[0.1, 0.25], scores_out=[0.2, 0.3])
     0.8333333333333333
     """
     from sklearn.metrics import average_precision_score
 
-    return float(average_precision_score(*_foreign(scores_in, scores_out)))
+    return float(average_precision_score(*_labelled(scores_in, scores_out)))
 
 
-def _foreign(scores_in: ArrayLike, scores_out: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Which points are foreign, and the scores of all."""
+def _labelled(scores_in: ArrayLike, scores_out: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Labels of all points, 1 for OOD points, and their scores."""
     inside, outside = np.ravel(scores_in), np.ravel(scores_out)
     if not (inside.size and outside.size):
-        raise ValueError(f"detection needs scores of both kinds, got {inside.size} in and {outside.size} out")
+        raise ValueError(
+            f"OOD detection needs both scores_in and scores_out, got {inside.size} and {outside.size} scores"
+        )
     return np.repeat([0, 1], [inside.size, outside.size]), np.concatenate([inside, outside])
 
 
 def summary(prediction: Prediction, y: ArrayLike) -> dict[str, float]:
-    """The scores of a table row, by name: those of regression or of classification.
+    """All scores by name, for regression or for classification.
 
     >>> from fsgmcmc.predictions import CategoricalPrediction
     >>> sorted(summary(CategoricalPrediction(np.zeros((1, 2, 2))), [0, 1]))

@@ -1,4 +1,4 @@
-"""Figures that several experiments share; matplotlib is imported only when one is drawn."""
+"""Figures shared by experiments and reports; matplotlib is imported only for type checking."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -22,16 +22,16 @@ def function_panel(
     reference: Any = None,
     title: str = "",
 ) -> None:
-    """A one-dimensional function: mean, bands of one and two standard deviations, data, truth, a reference's band.
+    """Plot a one-dimensional function: mean, bands of one and two standard deviations, data, truth, a reference band.
 
     Args:
-        axes: Where to draw.
+        axes: The axes of the panel.
         grid: Inputs (n,).
         prediction: Anything with `mean` and `epistemic` of shape (n, 1).
         data: Inputs and targets of the training data.
-        truth: Noise-free function at the grid.
-        reference: Another prediction, whose band of two standard deviations is outlined.
-        title: The panel's name.
+        truth: Noise-free function on the grid.
+        reference: Another prediction; its band of two standard deviations is outlined.
+        title: Title of the panel.
     """
     mean, std = prediction.mean[:, 0], prediction.epistemic[:, 0]
     for width, shade in ((2, 0.18), (1, 0.32)):

@@ -1,17 +1,17 @@
-"""Fast noise on CPUs: a counter-based generator, and normals made from it.
+"""Fast noise on CPUs: a counter-based generator of bits, and normals from these bits.
 
-On a CPU an iteration of a small network costs less than the noise that JAX's own generator draws for it. Here bit
-string number i of a key (k₀, k₁) is a sum of two keyed permutations of the counter,
+On a CPU JAX's default generator takes more time for the noise of an iteration than a small network takes for the rest.
+Here word number i of a key (k₀, k₁) is a sum of two keyed permutations of the counter,
 
     bits(i) = π₁(φ i + k₀) + π₂(ψ (i ⊕ k₁)),
 
-π₁ and π₂ being two rounds of xor-shift and multiply on 32 bits. Keys are derived (seed, split, fold_in) by JAX's
-Threefry, so that streams of chains and steps are as independent as Threefry makes them. The generator is registered
-with JAX: its keys have the ordinary type, and everything that takes a key takes them. `docs/noise.md` tells what
-batteries of tests it passed.
+where π₁ and π₂ are two rounds of xor-shift and multiply on 32 bits. Keys are derived (seed, split, fold_in) by JAX's
+Threefry, so that streams of chains and steps are as independent as those of Threefry. The generator is registered with
+JAX: its keys have the usual type, and every function that takes a key accepts them. `docs/noise.md` has the results of
+test batteries.
 
-`normal` inverts the normal distribution function. In one loop each number would wait for a long chain of operations;
-three short loops, which barriers keep apart (see `_compile.py`), take half the time.
+`normal` inverts the normal distribution function. One loop would be a long chain of dependent operations for each
+number; three short loops, separated by barriers (see `_compile.py`), take half the time.
 """
 
 import math
@@ -52,7 +52,7 @@ def _threefry(key: Array) -> PRNGKeyArray:
 
 HASH = jax.extend.random.define_prng_impl(
     key_shape=(2,),
-    # Bits of Threefry's key, not the key: that one is the bare seed, which the hash does not scatter enough.
+    # Bits from the Threefry key, not the key itself, which is the seed: the hash does not mix similar seeds enough.
     seed=lambda seed: jax.random.bits(jax.random.key(seed, impl="threefry2x32"), (2,), jnp.uint32),
     split=lambda key, shape: jax.random.key_data(jax.random.split(_threefry(key), shape)),
     random_bits=_random_bits,
@@ -64,7 +64,7 @@ HASH = jax.extend.random.define_prng_impl(
 
 @jax.jit
 def fast_key(key: PRNGKeyArray) -> PRNGKeyArray:
-    """A key of the fast generator, determined by `key`, whatever generator that one is for."""
+    """A key of the fast generator, determined by `key`, which may be for any generator."""
     return jax.random.wrap_key_data(jax.random.bits(key, (2,), jnp.uint32), impl=HASH)
 
 
@@ -74,7 +74,7 @@ def is_fast(key: PRNGKeyArray) -> bool:
 
 
 def generator_key(key: PRNGKeyArray, generator: str | None) -> PRNGKeyArray:
-    """The key for the generator of that name, by default the fast one on a CPU."""
+    """The key for the generator of this name; the default is the fast one on a CPU and that of `key` elsewhere."""
     if generator not in (None, "fast", "jax"):
         raise ValueError(f"unknown generator {generator!r}; choose 'fast', 'jax' or None")
     fast = jax.default_backend() == "cpu" if generator is None else generator == "fast"
@@ -82,7 +82,7 @@ def generator_key(key: PRNGKeyArray, generator: str | None) -> PRNGKeyArray:
 
 
 def normal(key: PRNGKeyArray, size: int) -> Float[Array, " {size}"]:
-    """Standard normals; for keys of other generators those of `jax.random.normal`.
+    """Standard normals; keys of other generators use `jax.random.normal`.
 
     Example:
         >>> normal(fast_key(jax.random.key(0)), 3).shape
@@ -94,7 +94,7 @@ def normal(key: PRNGKeyArray, size: int) -> Float[Array, " {size}"]:
 
 
 # z / (1 − q) as a polynomial in (sqrt(3 − log(q (2 − q))) − CENTRE) / HALF_WIDTH, highest power first: a weighted
-# Chebyshev fit over q from 2⁻³² to 1, right to 3e-6.
+# Chebyshev fit over q from 2⁻³² to 1, accurate to 3e-6.
 CENTRE, HALF_WIDTH = 3.34027087, 1.60822007
 COEFFICIENTS = (
     -0.0321147069,
@@ -112,7 +112,7 @@ COEFFICIENTS = (
 )
 
 
-# log₂(1 + m) / m for 1 + m from 2^−½ to 2^½, highest power first: the logarithm is right to 4e-7.
+# log₂(1 + m) / m for 1 + m from 2^−½ to 2^½, highest power first: the logarithm is accurate to 4e-7.
 LOGARITHM = (0.170633897, -0.272697777, 0.297262698, -0.35896188, 0.480465025, -0.721375883, 1.44269967)
 ROOT_HALF = np.int32(0x3F3504F3)  # 2^−½ in float32
 
@@ -125,7 +125,7 @@ def _polynomial(coefficients: tuple[float, ...], x: Float[Array, "..."]) -> Floa
 
 
 def _log2(x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """log₂ x of positive normal numbers, the same wherever it is compiled: no sum has two products to choose from."""
+    """log₂ x of positive normal numbers, equal in all programs: no sum has two products of which one may be fused."""
     bits = jax.lax.bitcast_convert_type(x, jnp.int32)
     exponent = (bits - ROOT_HALF) >> 23
     mantissa = jax.lax.bitcast_convert_type(bits - (exponent << 23), jnp.float32) - 1
@@ -133,9 +133,9 @@ def _log2(x: Float[Array, "..."]) -> Float[Array, "..."]:
 
 
 def _normal_from_bits(bits: UInt32[Array, "..."]) -> Float[Array, "..."]:
-    """z with P(|z| > z') = q, q from 31 bits and the sign from the other.
+    """z with P(|z| > z') = q, with q from 31 bits and the sign from the remaining bit.
 
-    Small q keep all their digits in float32, so that tails are smooth and reach 6.3 standard deviations.
+    Small q have full precision in float32, so that tails are smooth and reach 6.3 standard deviations.
     """
     bits = jax.lax.optimization_barrier(bits)
     magnitude = jax.lax.bitcast_convert_type(bits & np.uint32(0x7FFFFFFF), jnp.int32).astype(jnp.float32)

@@ -1,7 +1,7 @@
 """Samples: draws of the parameters, and what they predict."""
 
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import equinox as eqx
@@ -11,15 +11,13 @@ import numpy as np
 from jaxtyping import Array, Float, Shaped
 
 from fsgmcmc import _checks, _storage
-from fsgmcmc._ravel import Ravel
-from fsgmcmc.heavy_tails import StudentT
-from fsgmcmc.likelihoods import Categorical, Dirichlet, Gaussian, Weighted
-from fsgmcmc.networks import MLP, Network, as_network
+from fsgmcmc.likelihoods import LIKELIHOODS, Likelihood
+from fsgmcmc.networks import NETWORKS, Network, as_network
 from fsgmcmc.posterior import Position, Posterior
-from fsgmcmc.predictions import CategoricalPrediction, GaussianPrediction
+from fsgmcmc.posterior._flatten import Flattener
 
-# Function values (draws times rows) that one call of the network computes: bounds the memory of its activations. Rows
-# that are pictures count as several, one for each so many pixels.
+# Function values (draws times rows) that one call of the network computes: bounds the memory of its activations. Images
+# count as several, one for each so many pixels.
 VALUES_PER_CALL = 1 << 16
 PIXELS_PER_VALUE = 64
 
@@ -35,7 +33,7 @@ class Samples:
         collected: What `collect` kept, leaves (chains, draws, …); None otherwise.
         network: The network of the posterior, None for a bare target.
         likelihood: Its likelihood.
-        ravel: The map from w to parameters.
+        flattener: The map from w to parameters.
         inputs: Features of a row of x.
         outputs: Outputs of the network.
         info: Settings and cost of the run: iterations, seconds (of the steps, without warm-up and compilation), step
@@ -46,32 +44,11 @@ class Samples:
     energy: Float[np.ndarray, "chains draws"]
     collected: Any = None
     network: Network | None = None
-    likelihood: Gaussian | Categorical | None = None
-    ravel: Ravel | None = None
+    likelihood: Likelihood | None = None
+    flattener: Flattener | None = None
     inputs: int | None = None
     outputs: int | None = None
     info: dict[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def of_posterior(
-        cls, posterior: Posterior, positions: Any, energy: np.ndarray, collected: Any, info: dict[str, Any]
-    ) -> "Samples":
-        """Draws of a posterior's parameters, with what it takes to predict from them."""
-        likelihood = posterior.likelihood
-        if isinstance(likelihood, Weighted):  # a new row counts once
-            likelihood = likelihood.likelihood
-        assert isinstance(likelihood, Gaussian | Categorical)
-        return cls(
-            positions,
-            energy,
-            collected,
-            network=posterior.network,
-            likelihood=likelihood,
-            ravel=posterior.ravel,
-            inputs=posterior.x.shape[-1],
-            outputs=posterior.likelihood.outputs(posterior.y),
-            info=info,
-        )
 
     @property
     def chains(self) -> int:
@@ -86,14 +63,14 @@ class Samples:
     @property
     def params(self) -> Position:
         """The draws as the network's and the likelihood's own pytrees, leaves (chains, draws, …)."""
-        ravel, positions = self._weights("params")
-        return ravel.unravel(positions)
+        flattener, positions = self._weights("params")
+        return flattener.unflatten(positions)
 
     def functions(self, x: Any) -> Float[np.ndarray, "chains draws rows outputs"]:
         """f(x; w) for every draw, in blocks that bound the memory."""
         if self.network is None:
             raise ValueError("these are draws of a bare target: there is no network to evaluate")
-        ravel, positions = self._weights("functions")
+        flattener, positions = self._weights("functions")
         x = _checks.matrix(x, "x")
         if x.shape[-1] != self.inputs:
             raise ValueError(f"x has {x.shape[-1]} features but the network was trained on {self.inputs}")
@@ -101,30 +78,34 @@ class Samples:
         values_per_call = max(VALUES_PER_CALL // (1 if x.ndim == 2 else 1 + x[0].size // PIXELS_PER_VALUE), 1)
         rows = min(len(x), values_per_call)
         blocks = [
-            np.asarray(_apply(self.network, ravel, flat, x[start : start + rows], values_per_call // rows))
+            np.asarray(_apply(self.network, flattener, flat, x[start : start + rows], values_per_call // rows))
             for start in range(0, len(x), rows)
         ]
         values = np.concatenate(blocks, axis=1)
         return values.reshape(*positions.shape[:2], *values.shape[1:])
 
-    def predict(self, x: Any, *, noise: Any = None) -> GaussianPrediction | CategoricalPrediction:
-        """The predictive law at the rows of x, all chains pooled.
+    def predict(self, x: Any, *, noise: Any = None) -> Any:
+        """The predictive distribution at the rows of x, all chains pooled.
 
         Args:
             x: New inputs (rows, features).
             noise: Standard deviation of the observations at x, where the likelihood had it row by row; of `StudentT`
                 the scale.
+
+        Returns:
+            What the likelihood predicts: a `GaussianPrediction`, a `CategoricalPrediction` and so on.
         """
         values = self.functions(x)
         own = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), self.params.likelihood)
-        assert self.likelihood is not None
+        if self.likelihood is None:
+            raise ValueError("these draws have no likelihood: see `functions`")
         return self.likelihood.predict(values.reshape(-1, *values.shape[2:]), own, noise)
 
     def to_arviz(self, x: Any = None) -> Any:
         """The draws for ArviZ: an `InferenceData` of its 0.x, a `DataTree` of its 1.x; needs `fsgmcmc[arviz]`.
 
         The group `posterior` has a variable for each array of weights, named by its path (`layers_0_weight`), and the
-        likelihood's sampled parameters (`log_noise`, `log_freedom`) with the standard deviation `noise`. `sample_stats`
+        likelihood's sampled parameters (`log_noise`, `log_df`) with the standard deviation `noise`. `sample_stats`
         has `energy`, the potential Ũ.
 
         Args:
@@ -132,7 +113,7 @@ class Samples:
                 have symmetries, so R-hat and effective sample sizes are those of `f`.
 
         Example:
-            >>> from fsgmcmc import parameter_space, sample, sgld
+            >>> from fsgmcmc import MLP, Gaussian, parameter_space, sample, sgld
             >>> grid = np.linspace(-1, 1, 20)
             >>> posterior = parameter_space(MLP((5,)), grid, np.sin(grid), likelihood=Gaussian(0.1))
             >>> samples = sample(0, posterior, sgld(1e-5), draws=4, burn_in=0, chains=2, warm_up=None)
@@ -146,36 +127,40 @@ class Samples:
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the draws as arrays plus JSON; `load` reads them back without running code."""
-        ravel, positions = self._weights("save")
+        flattener, positions = self._weights("save")
         if self.likelihood is None:
             raise ValueError("draws of a bare target have no model to save; keep `positions` with numpy.save")
-        leaves, _ = jax.tree.flatten(self.likelihood)
-        arrays = {"positions": positions, "energy": self.energy, **_storage.numbered("likelihood", leaves)}
+        likelihood = LIKELIHOODS.to_config(self.likelihood)
+        if likelihood is None:
+            raise ValueError(
+                f"{type(self.likelihood).__name__} is not registered: decorate the class with "
+                "fsgmcmc.likelihoods.register to save its draws"
+            )
         meta = {
             "kind": "samples",
-            "network": _describe_network(self.network),
-            "likelihood": _describe_likelihood(self.likelihood),
-            "shapes": [list(shape) for shape in ravel.shapes],
+            "network": NETWORKS.to_config(self.network),
+            "likelihood": likelihood,
+            "shapes": [list(shape) for shape in flattener.shapes],
             "inputs": self.inputs,
             "outputs": self.outputs,
             "info": self.info,
         }
-        _storage.write(path, arrays, meta)
+        _storage.write(path, {"positions": positions, "energy": self.energy}, meta)
 
     @classmethod
     def load(cls, path: str | os.PathLike, network: Any = None) -> "Samples":
-        """Read saved draws. A network that is not an `MLP` is given again, as it was to the posterior."""
+        """Read saved draws. A network that is not registered is given again, as it was to the posterior."""
         arrays, meta = _storage.read(path, "samples")
         if network is None:
             if meta["network"] is None:
-                raise ValueError(f"{path} was saved with a network of your own: pass it as network=")
-            network = MLP(**{**meta["network"], "hidden": tuple(meta["network"]["hidden"])})
-        likelihood = _restore_likelihood(meta["likelihood"], _storage.collect_numbered("likelihood", arrays))
+                raise ValueError(f"{path} was saved with a network that is not registered: pass it as network=")
+            network = NETWORKS.from_config(meta["network"])
+        likelihood = LIKELIHOODS.from_config(meta["likelihood"])
         samples = cls.of_arrays(
             arrays["positions"], arrays["energy"], network, likelihood, meta["inputs"], meta["outputs"], meta["info"]
         )
-        assert samples.ravel is not None
-        if [list(shape) for shape in samples.ravel.shapes] != meta["shapes"]:
+        assert samples.flattener is not None
+        if [list(shape) for shape in samples.flattener.shapes] != meta["shapes"]:
             raise ValueError(f"the network given does not have the parameter shapes saved in {path}")
         return samples
 
@@ -185,7 +170,7 @@ class Samples:
         positions: np.ndarray,
         energy: np.ndarray,
         network: Any,
-        likelihood: Gaussian | Categorical,
+        likelihood: Likelihood,
         inputs: int,
         outputs: int,
         info: dict[str, Any],
@@ -193,28 +178,28 @@ class Samples:
         """Draws that were kept as plain arrays, of a network with so many inputs and outputs."""
         network = as_network(network)
         params = jax.eval_shape(lambda key: network.init(key, inputs, outputs), jax.random.key(0))
-        ravel = Ravel.of(Position(params, likelihood.init()))
-        if positions.shape[-1] != ravel.size:
+        flattener = Flattener.of(Position(params, likelihood.init()))
+        if positions.shape[-1] != flattener.size:
             raise ValueError(
-                f"the draws have {positions.shape[-1]} parameters each, network and likelihood have {ravel.size}"
+                f"the draws have {positions.shape[-1]} parameters each, network and likelihood have {flattener.size}"
             )
         return cls(
             positions,
             energy,
             network=network,
             likelihood=likelihood,
-            ravel=ravel,
+            flattener=flattener,
             inputs=inputs,
             outputs=outputs,
             info=info,
         )
 
-    def _weights(self, purpose: str) -> tuple[Ravel, np.ndarray]:
+    def _weights(self, purpose: str) -> tuple[Flattener, np.ndarray]:
         if self.positions is None:
             raise ValueError(f"{purpose} needs the weights, but this run kept only what `collect` returned")
-        if self.ravel is None:
+        if self.flattener is None:
             raise ValueError(f"{purpose} needs a network, but these are draws of a bare target: see `positions`")
-        return self.ravel, self.positions
+        return self.flattener, self.positions
 
 
 class FunctionsAt(eqx.Module):
@@ -235,7 +220,7 @@ class FunctionsAt(eqx.Module):
 
 
 def functions_at(posterior: Posterior, x: Any, rows_per_call: int = 500) -> FunctionsAt:
-    """For `sample(collect=…)`: keeps function values at x instead of the weights, so that large networks need no room.
+    """For `sample(collect=…)`: keep function values at x instead of weights, where these need too much memory.
 
     Example:
         >>> from fsgmcmc import MLP, Gaussian, parameter_space, sample, sgld
@@ -248,53 +233,21 @@ def functions_at(posterior: Posterior, x: Any, rows_per_call: int = 500) -> Func
     if not isinstance(posterior, Posterior):
         raise TypeError(f"functions_at takes a posterior and inputs, not {type(posterior).__name__}")
     points = _checks.matrix(x, "x")
-    if points.shape[1:] != posterior.x.shape[1:]:
-        raise ValueError(f"x has rows of shape {points.shape[1:]}, those of the posterior have {posterior.x.shape[1:]}")
+    if points.shape[1:] != posterior.data.rows.x.shape[1:]:
+        raise ValueError(
+            f"x has rows of shape {points.shape[1:]}, those of the posterior have {posterior.data.rows.x.shape[1:]}"
+        )
     return FunctionsAt(posterior.network, jnp.asarray(points), _checks.count(rows_per_call, "rows_per_call"))
 
 
 @eqx.filter_jit
 def _apply(
     network: Network,
-    ravel: Ravel,
+    flattener: Flattener,
     positions: Float[Array, "draws k"],
     x: Shaped[Any, "rows *features"],
     draws_per_call: int,
 ) -> Float[Array, "draws rows outputs"]:
     return jax.lax.map(
-        lambda w: network.apply(ravel.unravel(w).network, x), positions, batch_size=max(draws_per_call, 1)
+        lambda w: network.apply(flattener.unflatten(w).network, x), positions, batch_size=max(draws_per_call, 1)
     )
-
-
-def _describe_network(network: Any) -> dict[str, Any] | None:
-    if not isinstance(network, MLP):
-        return None
-    return {**asdict(network), "hidden": list(network.hidden)}
-
-
-def _describe_likelihood(likelihood: Gaussian | Categorical) -> dict[str, Any]:
-    if isinstance(likelihood, Dirichlet):
-        return {
-            "kind": "dirichlet",
-            "classes": likelihood.classes,
-            "concentration": likelihood.concentration,
-            "noise_scale": likelihood.noise_scale,
-        }
-    if isinstance(likelihood, Categorical):
-        return {"kind": "categorical", "classes": likelihood.classes}
-    gaussian = {"kind": "gaussian", "sampled": likelihood.sampled, "spread": likelihood.spread}
-    if isinstance(likelihood, StudentT):
-        return gaussian | {"kind": "student", "freedom_spread": likelihood.freedom_spread}
-    return gaussian
-
-
-def _restore_likelihood(description: dict[str, Any], leaves: list[np.ndarray]) -> Gaussian | Categorical:
-    if description["kind"] == "categorical":
-        return Categorical(description["classes"])
-    if description["kind"] == "dirichlet":
-        return Dirichlet(description["classes"], description["concentration"], description["noise_scale"])
-    floor = float(leaves[1]) if len(leaves) > 1 else 0.0  # files of earlier versions have none
-    given = {"noise": leaves[0], "sampled": description["sampled"], "spread": description["spread"], "floor": floor}
-    if description["kind"] == "student":
-        return StudentT(**given, freedom=float(leaves[2]), freedom_spread=description["freedom_spread"])
-    return Gaussian(**given)

@@ -3,7 +3,6 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
 
 from fsgmcmc import (
@@ -19,19 +18,18 @@ from fsgmcmc import (
     variational,
 )
 from fsgmcmc.bandits import (
-    Buffer,
     Fitted,
     Greedy,
     LinearGame,
     Mushroom,
     NeuralLinear,
+    ReplayBuffer,
     Sampled,
     Uniform,
-    of_buffer,
     play,
     random_rounds,
+    with_replay_buffer,
 )
-from fsgmcmc.bandits.agents import AdamState, train
 from fsgmcmc.data import Mushrooms
 from fsgmcmc.samplers import fsgld
 
@@ -79,7 +77,7 @@ def posterior(functional, points=OF_MINIBATCH):
         built = function_space(MLP((20,)), x, y, prior=GaussianProcess(rbf(3.0)), measurement=points, **options)
     else:
         built = parameter_space(MLP((20,)), x, y, **options)
-    return of_buffer(built, points=20)
+    return with_replay_buffer(built, points=20)
 
 
 AGENTS = {
@@ -113,7 +111,7 @@ def test_regret_is_in_the_units_of_the_environment():
 
 
 def test_a_player_that_is_lost_is_told():
-    with pytest.warns(UserWarning, match="1 of 1 players became non-finite"):
+    with pytest.warns(UserWarning, match="1 of 1 agents became non-finite"):
         game = play(0, GAME, Sampled(posterior(False), sgld(1e3), 16), 20, capacity=50, progress=False)
     assert not game.finite[0]
 
@@ -126,29 +124,29 @@ def test_games_are_the_same_again_and_however_many_there_are():
 
 
 def test_the_buffer_keeps_the_last_and_draws_only_what_is_there():
-    buffer = Buffer.empty(3, 1)
+    buffer = ReplayBuffer.empty(3, 1)
     for value in range(5):
         buffer = buffer.put(jnp.array([float(value)]), jnp.float32(10 * value))
-        rows = np.asarray(buffer.rows(jax.random.key(value), 200))
+        rows = np.asarray(buffer.draw(jax.random.key(value), 200))
         assert rows.max() == min(value, 2)
-    assert sorted(np.asarray(buffer.x)[:, 0].tolist()) == [2, 3, 4]
-    np.testing.assert_array_equal(np.asarray(buffer.y), 10 * np.asarray(buffer.x))
+    assert sorted(np.asarray(buffer.rows.x)[:, 0].tolist()) == [2, 3, 4]
+    np.testing.assert_array_equal(np.asarray(buffer.rows.y), 10 * np.asarray(buffer.rows.x))
 
 
 @pytest.mark.parametrize("functional", [True, False])
 def test_the_potential_counts_the_rows_that_are_there(functional):
     """With three places for the same row, put in five times, the misfit is that of three rows."""
     target = posterior(functional)
-    buffer = Buffer.empty(3, 7)
+    buffer = ReplayBuffer.empty(3, 7)
     for _ in range(5):
         buffer = buffer.put(jnp.ones(7), jnp.float32(2.0))
     w = target.init(jax.random.key(0))
-    seen = target.seeing(buffer)
-    batch = seen.batch(jax.random.key(1))
+    seen = target.with_data(buffer.in_batches_of(32))
+    batch = seen.data.batch(jax.random.key(1))
     assert len(batch.x) == 32
-    value = target.network.apply(target.position(w).network, jnp.ones((1, 7)))
+    value = target.network.apply(target.parameters(w).network, jnp.ones((1, 7)))
     exact = 3 * (0.5 * ((2.0 - value) / 0.1) ** 2 + np.log(0.1) + 0.5 * np.log(2 * np.pi))
-    values = target.network.apply(target.position(w).network, batch.x)
+    values = target.network.apply(target.parameters(w).network, batch.x)
     np.testing.assert_allclose(seen.misfit(batch, values, ()), exact[0, 0], rtol=1e-4)
 
 
@@ -171,24 +169,11 @@ def test_players_that_do_not_match_their_posterior_are_refused():
 def test_posteriors_that_a_buffer_cannot_feed_are_refused():
     x, y = random_rounds(GAME, jax.random.key(1), 20)
     with pytest.raises(ValueError, match="batch_size"):
-        of_buffer(parameter_space(MLP((5,)), x, y, likelihood=Gaussian(0.1)))
+        with_replay_buffer(parameter_space(MLP((5,)), x, y, likelihood=Gaussian(0.1)))
     with pytest.raises(ValueError, match="one noise"):
-        of_buffer(parameter_space(MLP((5,)), x, y, likelihood=Gaussian(np.full(20, 0.1)), batch_size=5))
+        with_replay_buffer(
+            parameter_space(MLP((5,)), x, y, likelihood=Gaussian(), noise=np.full(20, 0.1), batch_size=5)
+        )
     tiny = GaussianProcess(rbf(3.0), nugget=1e-6)
     with pytest.raises(ValueError, match="nugget"):
-        of_buffer(function_space(MLP((5,)), x, y, prior=tiny, likelihood=Gaussian(0.1), batch_size=5))
-
-
-def test_players_are_trained_by_adam():
-    """Against optax, with gradients that change from step to step."""
-
-    def gradient(key, w):
-        return w - jax.random.normal(key, w.shape)
-
-    key, start, adam = jax.random.key(0), jnp.array([3.0, -1e-3]), optax.adam(0.05)
-    trained = train(key, AdamState.start(start), gradient, 0.05, 30).trained
-    w, moments = start, adam.init(start)
-    for step in range(30):
-        update, moments = adam.update(gradient(jax.random.fold_in(key, step), w), moments)
-        w = optax.apply_updates(w, update)
-    np.testing.assert_allclose(trained, w, rtol=1e-4)
+        with_replay_buffer(function_space(MLP((5,)), x, y, prior=tiny, likelihood=Gaussian(0.1), batch_size=5))

@@ -64,8 +64,8 @@ def test_cifar_uses_the_batches_it_finds_and_says_which(root):
 @pytest.mark.parametrize(
     ("name", "part", "file", "spoil", "sentence"),
     [
-        ("mnist", "test", "mnist/t10k-images-idx3-ubyte.gz", lambda b: b[:-20], "cannot be unpacked"),
-        ("mnist", "test", "mnist/t10k-images-idx3-ubyte.gz", lambda b: b"PK" + b[2:], "cannot be unpacked"),
+        ("mnist", "test", "mnist/t10k-images-idx3-ubyte.gz", lambda b: b[:-20], "cannot be decompressed"),
+        ("mnist", "test", "mnist/t10k-images-idx3-ubyte.gz", lambda b: b"PK" + b[2:], "cannot be decompressed"),
         (
             "mnist",
             "test",
@@ -74,10 +74,10 @@ def test_cifar_uses_the_batches_it_finds_and_says_which(root):
             "7 images and 5",
         ),
         ("fashion", "train", "fashion-mnist/train-images-idx3-ubyte", lambda b: b[:-1], "bytes for shape"),
-        ("fashion", "train", "fashion-mnist/train-images-idx3-ubyte", lambda b: b"", "is no idx file"),
+        ("fashion", "train", "fashion-mnist/train-images-idx3-ubyte", lambda b: b"", "is not an idx file"),
         ("fashion", "train", "fashion-mnist/train-labels-idx1-ubyte", lambda b: idx(LABELS + 4), "label 13"),
         ("cifar10", "train", "cifar-10-batches-bin/data_batch_1.bin", lambda b: b[:-3], "records of 3073 bytes"),
-        ("svhn", "test", "svhn/test_32x32.mat", lambda b: b[:200], "is no SVHN file"),
+        ("svhn", "test", "svhn/test_32x32.mat", lambda b: b[:200], "is not an SVHN file"),
     ],
 )
 def test_a_damaged_file_is_named(root, name, part, file, spoil, sentence):
@@ -97,7 +97,7 @@ def test_a_missing_file_tells_the_remedy(root):
 
 
 def test_unknown_names_are_refused():
-    with pytest.raises(ValueError, match="there are mnist, fashion, cifar10, svhn"):
+    with pytest.raises(ValueError, match="choose from mnist, fashion, cifar10, svhn"):
         data.load_images("minst", "train")
     with pytest.raises(ValueError, match="'train' or 'test'"):
         data.load_images("mnist", "validation")

@@ -147,13 +147,13 @@ def test_an_unknown_name_is_told_what_there_is(tmp_path):
 def test_a_missing_an_empty_and_a_garbled_file_are_named(file, tmp_path):
     path = write_set(tmp_path, "toy") / file
     path.write_text("<html>404</html>")
-    with pytest.raises(ValueError, match=rf"{file} is no table of numbers, could not convert"):
+    with pytest.raises(ValueError, match=rf"{file} is not a table of numbers, could not convert"):
         data.load_uci("toy", tmp_path)
     path.write_bytes(b"\x1f\x8b\xff\x00")
-    with pytest.raises(ValueError, match=rf"{file} is no table of numbers"):
+    with pytest.raises(ValueError, match=rf"{file} is not a table of numbers"):
         data.load_uci("toy", tmp_path)
     path.write_text("\n \n")
-    with pytest.raises(ValueError, match=rf"{file} is no table of numbers, it is empty"):
+    with pytest.raises(ValueError, match=rf"{file} is not a table of numbers, it is empty"):
         data.load_uci("toy", tmp_path)
     path.unlink()
     with pytest.raises(data.DataNotFoundError, match=rf"{file} is missing"):
@@ -163,17 +163,17 @@ def test_a_missing_an_empty_and_a_garbled_file_are_named(file, tmp_path):
 @pytest.mark.parametrize(
     ("file", "text", "message"),
     [
-        ("data.txt", "1 2 3 4\n1 2 3 4\n1 2", "data.txt is no table of numbers, .* at row 3"),
+        ("data.txt", "1 2 3 4\n1 2 3 4\n1 2", "data.txt is not a table of numbers, .* at row 3"),
         ("data.txt", "1 2 3 4\n" * 5, "index_train_0.txt has 11, but data.txt has rows 0 to 4"),
         ("data.txt", "1 2 3 4\n" * 11 + "1 nan 3 4\n", r"data.txt has 1 value\(s\) that are not finite"),
         ("data.txt", "1 2 3 4\n" * 11 + "1 2 inf 4\n", r"data.txt has 1 value\(s\) that are not finite"),
         ("index_features.txt", "1 2 4", "index_features.txt has 4, but data.txt has columns 0 to 3"),
-        ("index_features.txt", "1 2 2", "index_features.txt names some columns twice"),
+        ("index_features.txt", "1 2 2", "index_features.txt has duplicate columns"),
         ("index_features.txt", "0 1 2", "index_target.txt must name one column that is not a feature"),
         ("index_target.txt", "0 1", "index_target.txt must name one column"),
         ("index_test_0.txt", "-1", "index_test_0.txt has -1, but data.txt has rows 0 to 11"),
         ("index_test_0.txt", "0.5", "index_test_0.txt has 0.5"),
-        ("index_test_0.txt", "0 0 1", "index_test_0.txt names some rows twice"),
+        ("index_test_0.txt", "0 0 1", "index_test_0.txt has duplicate rows"),
         ("index_test_0.txt", "0 1 7", r"index_train_0.txt and index_test_0.txt overlap in 1 row\(s\), the first 7"),
     ],
 )
@@ -329,7 +329,7 @@ def spoil(server, how: str) -> None:
 SPOILT = {
     "404": "404 .*index_test_1.txt",
     "checksum": "data.txt does not have the SHA-256",
-    "page": "yacht/data/index_test_1.txt is no table of numbers",
+    "page": "yacht/data/index_test_1.txt is not a table of numbers",
     "cut short": "leave out 7 of 12 rows",
 }
 
@@ -362,7 +362,7 @@ def test_a_dead_server_is_told_in_one_sentence(tmp_path):
 
 
 def test_fetch_refuses_names_and_counts_that_are_none(tmp_path):
-    with pytest.raises(ValueError, match="no public set 'iris', there are yacht, boston"):
+    with pytest.raises(ValueError, match="unknown public set 'iris'; choose from yacht, boston"):
         data.fetch_uci(tmp_path, names=["iris"])
     with pytest.raises(ValueError, match="splits must be a whole number of at least 0"):
         data.fetch_uci(tmp_path, splits=-1)

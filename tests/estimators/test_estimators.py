@@ -16,8 +16,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fsgmcmc import FunctionalBNNClassifier, FunctionalBNNRegressor, metrics
 from fsgmcmc._progress import Progress
-from fsgmcmc.estimators.base import METHODS
 from fsgmcmc.estimators.novelty import Novelty
+from fsgmcmc.methods import INFERENCE
 from fsgmcmc.priors import GaussianProcess, matern32, periodic, rbf
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -45,11 +45,15 @@ def test_scikit_learn_accepts_the_sampler_of_the_default(estimator, check):
     check(estimator)
 
 
+def wave_rows(seed, rows):
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-3, 3, (rows, 1))
+    return 10 * x, 100 + 50 * np.sin(x[:, 0]) + 5 * rng.standard_normal(rows)
+
+
 @pytest.fixture(scope="module")
 def waves():
-    rng = np.random.default_rng(0)
-    x = rng.uniform(-3, 3, (60, 1))
-    return 10 * x, 100 + 50 * np.sin(x[:, 0]) + 5 * rng.standard_normal(60)
+    return wave_rows(0, 60)
 
 
 @pytest.fixture(scope="module")
@@ -61,20 +65,20 @@ def regressor(waves):
 def test_predictions_are_in_the_units_of_the_data(waves, regressor):
     x, y = waves
     mean, std = regressor.predict(x, return_std=True)
-    assert metrics.rmse(regressor.predict_law(x), y) < 8
+    assert metrics.rmse(regressor.predict_distribution(x), y) < 8
     assert 3 < regressor.noise_ < 8
-    np.testing.assert_allclose(regressor.predict_law(x).mean[:, 0], mean, rtol=1e-6)
-    np.testing.assert_allclose(regressor.predict_law(x).std[:, 0], std, rtol=1e-5)
+    np.testing.assert_allclose(regressor.predict_distribution(x).mean[:, 0], mean, rtol=1e-6)
+    np.testing.assert_allclose(regressor.predict_distribution(x).std[:, 0], std, rtol=1e-5)
     functions = regressor.sample_functions(x, 7)
     assert functions.shape == (7, 60)
     np.testing.assert_allclose(regressor.sample_functions(x).mean(axis=0), mean, rtol=1e-5)
 
 
-def test_intervals_hold_what_they_promise(waves, regressor):
-    x, y = waves
+def test_intervals_hold_what_they_promise(regressor):
+    x, y = wave_rows(1, 2000)
     lower, upper = regressor.predict_interval(x, coverage=0.9)
-    # 60 rows: outside 0.8 … 1 one in 600 times when they hold 90 %.
-    assert 0.8 <= np.mean((lower <= y) & (y <= upper)) <= 1
+    # The noise is estimated from 60 rows, to 9 %: coverage is then within .04 of .9, two thirds of the time.
+    assert 0.82 <= np.mean((lower <= y) & (y <= upper)) <= 0.96
     quantiles = regressor.predict_quantiles(x, [0.05, 0.5, 0.95])
     np.testing.assert_allclose(quantiles[:, 0], lower)
     assert (np.diff(quantiles, axis=1) > 0).all()
@@ -86,7 +90,7 @@ def test_it_does_not_know_what_it_has_not_seen(regressor):
     inside, outside = regressor.predict([[0.0], [300.0]], return_std=True)[1]
     assert outside > 3 * inside
     near, far = regressor.novelty([[0.0], [300.0]])
-    assert near < regressor.novelty_.usual < far
+    assert near < regressor.novelty_.threshold < far
     assert far == pytest.approx(1.0, abs=1e-3)
 
 
@@ -102,13 +106,17 @@ def test_it_pickles_and_clones(waves, regressor):
     assert clone(regressor).get_params() == regressor.get_params()
 
 
+EVERYDAY = ("fsghmc", "bbb")
+
+
 @pytest.mark.parametrize(
-    "method", [name if name == "bbb" else pytest.param(name, marks=pytest.mark.slow) for name in METHODS]
+    "method", [name if name in EVERYDAY else pytest.param(name, marks=pytest.mark.slow) for name in INFERENCE]
 )
 def test_every_method_fits_and_predicts(waves, method):
     x, y = waves
-    model = FunctionalBNNRegressor("rbf", method, **{**QUICK, "burn_in": 300, "steps": 300}).fit(x, y)
-    assert metrics.rmse(model.predict_law(x), y) < np.std(y)
+    model = FunctionalBNNRegressor("rbf", method, **{**QUICK, "burn_in": 1000, "steps": 1500}).fit(x, y)
+    # The noise has 5; a straight line leaves 0.7 sd(y), 25.
+    assert metrics.rmse(model.predict_distribution(x), y) < 10
     assert np.isfinite(model.predict_quantiles([[1000.0]])).all()
 
 
@@ -118,12 +126,15 @@ def test_a_few_rows_far_off_do_not_widen_every_interval(waves):
     strange = np.where(np.arange(60) % 20 == 3, y + 400, y)
     settings = {"hidden": (30,), "chains": 2, "samples": 20, "thinning": 10, "burn_in": 1000, "random_state": 1}
     heavy, light = (
-        FunctionalBNNRegressor("rbf", noise_law=law, **settings).fit(x, strange) for law in ("student", "gaussian")
+        FunctionalBNNRegressor("rbf", noise_distribution=name, **settings).fit(x, strange)
+        for name in ("student", "gaussian")
     )
     widths = [np.subtract(*model.predict_interval(x, 0.5)[::-1]).mean() for model in (heavy, light)]
     assert widths[0] < 0.9 * widths[1]
     before = heavy.predict(x, return_std=True)[1]
-    np.testing.assert_array_equal(heavy.set_params(noise_law="gaussian").predict(x, return_std=True)[1], before)
+    np.testing.assert_array_equal(
+        heavy.set_params(noise_distribution="gaussian").predict(x, return_std=True)[1], before
+    )
 
 
 def test_a_weight_is_a_row_that_counts_so_often(waves):
@@ -140,7 +151,7 @@ def test_a_kernel_has_the_units_of_the_data(waves):
     x, y = waves
     given = FunctionalBNNRegressor(50.0**2 * rbf(10.0), prior="fixed", noise=5.0, **QUICK).fit(x, y)
     points = np.array([[0.0], [10.0]])
-    covariance = np.asarray(given.prior_.gram(given.units_.standardised(points))) * given.units_.target_scale**2
+    covariance = np.asarray(given.prior_.gram(given.scale_.x(points))) * given.scale_.y_std**2
     np.testing.assert_allclose(covariance, 2500 * np.exp([[0, -0.5], [-0.5, 0]]), rtol=1e-4)
     assert given.noise_ == pytest.approx(5.0, rel=1e-6)
 
@@ -168,8 +179,8 @@ def test_wrong_words_are_refused(waves):
         FunctionalBNNRegressor("auto", prior="fixed").fit(x, y)
     with pytest.raises(ValueError, match="unknown method 'nuts'"):
         FunctionalBNNRegressor("rbf", "nuts").fit(x, y)
-    with pytest.raises(ValueError, match="unknown noise_law 'cauchy'"):
-        FunctionalBNNRegressor("rbf", noise_law="cauchy").fit(x, y)
+    with pytest.raises(ValueError, match="unknown noise_distribution 'cauchy'"):
+        FunctionalBNNRegressor("rbf", noise_distribution="cauchy").fit(x, y)
     with pytest.raises(ValueError, match="at least one non-zero"):
         FunctionalBNNRegressor("rbf").fit(x, y, sample_weight=np.zeros(60))
 
@@ -200,9 +211,9 @@ def test_labels_keep_their_names_and_probabilities_their_doubts():
     model = FunctionalBNNClassifier("rbf", hidden=(30,), chains=2, samples=20, thinning=5, burn_in=1000, random_state=0)
     model.fit(x, names)
     assert model.score(x, names) > 0.9
-    law = model.predict_law(np.array([x[0], [20.0, -20.0]]))
+    prediction = model.predict_distribution(np.array([x[0], [20.0, -20.0]]))
     np.testing.assert_allclose(model.predict_proba(x).sum(axis=1), 1, rtol=1e-6)
-    assert law.mutual_information[1] > 2 * law.mutual_information[0]
+    assert prediction.mutual_information[1] > 2 * prediction.mutual_information[0]
     assert model.sample_functions(x, 3).shape == (3, 80, 2)
 
 
@@ -212,12 +223,12 @@ def test_probabilities_are_as_sure_as_the_labels_are():
     x, y = make_blobs(200, random_state=0)
     model = FunctionalBNNClassifier("linear", chains=1, samples=10, burn_in=1000, thinning=20, random_state=0)
     seen, new = slice(None, 150), slice(150, None)
-    law = model.fit(x[seen], y[seen]).predict_law(x[new])
-    assert metrics.nll(law, y[new]) < 0.4
+    prediction = model.fit(x[seen], y[seen]).predict_distribution(x[new])
+    assert metrics.nll(prediction, y[new]) < 0.4
 
 
 def test_what_is_linear_is_learned_as_such():
-    """Without a line past the layers a steep network has little room to be linear in: slopes of 0.4, an error of 0.65.
+    """Without a linear skip connection a steep network has little room to be linear in: slopes of 0.4, an error of 0.65.
 
     Least squares has an error of 0.28.
     """

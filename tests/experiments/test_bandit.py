@@ -1,4 +1,4 @@
-"""The Mushroom experiment: its records, its table, what is refused."""
+"""The Mushroom experiment: records, tables, refused options."""
 
 import json
 import math
@@ -11,12 +11,14 @@ from typer.testing import CliRunner
 
 from fsgmcmc.bandits import Game
 from fsgmcmc.cli import app
-from fsgmcmc.experiments import bandit, bandit_sweep
+from fsgmcmc.experiments.bandit import problem, report, run as bandit
+from fsgmcmc.experiments.bandit.agents import AGENTS, BufferSchedule
+from fsgmcmc.experiments.bandit.config import PRESETS
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 TINY = replace(
-    bandit.PRESETS["quick"],
+    PRESETS["quick"],
     rounds=60,
     hidden=(8,),
     capacity=50,
@@ -32,7 +34,7 @@ TINY = replace(
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    """Forty mushrooms whose first letter tells."""
+    """Forty mushrooms whose first feature determines the label."""
     folder = tmp_path_factory.mktemp("data")
     (folder / "mushroom").mkdir()
     rng = np.random.default_rng(0)
@@ -45,18 +47,24 @@ def root(tmp_path_factory):
 
 
 FEW = ("sgld", "uniform")
-ALL = [name if name in FEW else pytest.param(name, marks=pytest.mark.slow) for name in bandit.METHODS]
+ALL = [name if name in FEW else pytest.param(name, marks=pytest.mark.slow) for name in AGENTS]
 
 
 @pytest.mark.parametrize("method", ALL)
 def test_every_method_plays_and_plays_the_same_again(method, root):
-    bandit.prepare.cache_clear()
+    problem.prepare.cache_clear()
     first, second = (bandit.run(0.5, 0, method, TINY, root) for _ in range(2))
     assert {**first, "seconds": 0} == {**second, "seconds": 0}
     assert not first["diverged"]
     assert first["regret_curve"][-1] == first["final_regret"]
     assert first["curve_rounds"][-1] == 60
-    assert 0 <= first["fraction_optimal_last_1000"] <= 1
+    # A wrong action costs 5 (an edible mushroom left) or 15 (a poisonous one eaten, p = 0.5) in expectation.
+    wrong = TINY.rounds * (1 - first["fraction_optimal_last_1000"])
+    lost = first["final_expected_regret"]
+    edible_left, poison_eaten = (15 * wrong - lost) / 10, (lost - 5 * wrong) / 10
+    for count in (wrong, edible_left, poison_eaten):
+        assert count == pytest.approx(round(count), abs=1e-3)
+        assert count > -1e-3
     assert json.loads(json.dumps(first)) == first
 
 
@@ -71,18 +79,18 @@ def test_the_lowest_regret_is_bold_and_pairs_are_compared_seed_by_seed(tmp_path)
     records = [record("fsgld", 0.5, seed, 48_715.0 + 50 * seed) for seed in range(3)]
     records += [record("sgld", 0.5, seed, 48_815.0 + 51 * seed) for seed in range(3)]
     records.append(record("bbb", 0.5, 0, math.nan, diverged=True))
-    document = bandit_sweep.markdown(records, "A note.")
+    document = report.markdown(records, "A note.")
     assert "| fSGLD | **48,765 ± 29** | 0.900 | 1 | 3 | 0 |" in document
     assert "| fSGLD | **97,530 ± 58** |" in document
     assert "| BBB |  |  |  | 1 | 1 |" in document
     assert "| 0.5 | fSGLD − SGLD | −101 ± 1 | 3.3e-05 | −202 ± 1 |" in document
-    assert "Not finite in the end: 1," in document
-    bandit_sweep.figure(records, tmp_path / "bandit.png")
+    assert "Not finite at the end: 1," in document
+    report.figure(records, tmp_path / "bandit.png")
     assert (tmp_path / "bandit.png").stat().st_size > 10_000
 
 
-def test_a_sweep_goes_on_with_what_is_missing_or_damaged(root, tmp_path, monkeypatch):
-    monkeypatch.setitem(bandit.PRESETS, "quick", TINY)
+def test_a_sweep_resumes_with_missing_and_damaged_games(root, tmp_path, monkeypatch):
+    monkeypatch.setitem(PRESETS, "quick", TINY)
     out = tmp_path / "out"
     given = ["reproduce", "bandit", "--preset", "quick", "--methods", "uniform", "--patterns", "0.5,0.50,0.6"]
     given += ["--seeds", "2", "--data", str(root), "--out", str(out), "--jobs", "1"]
@@ -118,14 +126,14 @@ def test_all_methods_of_a_seed_play_the_same_game(root, monkeypatch):
 
 
 def test_steps_of_the_paper_fall_every_thousand_rounds(root):
-    settings = replace(bandit.PRESETS["paper"], capacity=50, batch_size=8, points=5, gp_rows=30, gp_iterations=3)
-    agent = bandit.METHODS["sgld"](bandit.prepare(0.5, 0, settings, root), settings)
+    settings = replace(PRESETS["paper"], capacity=50, batch_size=8, points=5, gp_rows=30, gp_iterations=3)
+    agent = AGENTS["sgld"](problem.prepare(0.5, 0, settings, root), settings)
     steps = [float(agent.sampler.step_size(jnp.int32(step))) for step in (0, 63_999, 64_000)]
     np.testing.assert_allclose(steps, [2e-4, 2e-4, 1.8e-4], rtol=1e-5)
 
 
-def test_measured_steps_follow_the_memory():
-    schedule = bandit.Filling(full=1.0, few=9.0, power=1, steps=10, capacity=4096)
+def test_measured_steps_follow_the_buffer():
+    schedule = BufferSchedule(full=1.0, few=9.0, power=1, steps=10, capacity=4096)
     steps = [float(schedule(jnp.int32(10 * (rows - 1)))) for rows in (1, 64, 4096, 9000)]
     np.testing.assert_allclose(steps, [9.0, 9.0, 1.0, 1.0], rtol=1e-6)
     middle = float(schedule(jnp.int32(10 * ((4096 + 64) // 2 - 1))))
@@ -142,7 +150,7 @@ def test_measured_steps_follow_the_memory():
         (["--data", "nowhere"], "is missing"),
     ],
 )
-def test_what_cannot_be_done_is_told_before_anything_is(options, sentence, root, tmp_path):
+def test_wrong_options_are_refused_before_anything_runs(options, sentence, root, tmp_path):
     given = ["reproduce", "bandit", "--out", str(tmp_path / "out"), "--data", str(root), *options]
     result = CliRunner().invoke(app, given)
     assert result.exit_code == 2
@@ -150,7 +158,7 @@ def test_what_cannot_be_done_is_told_before_anything_is(options, sentence, root,
 
 
 def test_the_presets_keep_the_papers_settings():
-    paper = bandit.PRESETS["paper"]
+    paper = PRESETS["paper"]
     assert (paper.rounds, paper.steps, paper.batch_size, paper.capacity) == (10_000, 64, 64, 4096)
     assert (paper.hidden, paper.gp_rows, paper.step_size, paper.decay) == ((100, 100), 1000, 1e-2, 0.9)
     assert paper.points == 40

@@ -1,4 +1,4 @@
-"""The image experiment: its scores, its records, what is refused, and that a killed run ends as it would have."""
+"""The image experiment: scores, records, refused options, and that a killed run resumes with the same result."""
 
 import gzip
 import json
@@ -15,11 +15,13 @@ from typer.testing import CliRunner
 
 from fsgmcmc import _storage, data
 from fsgmcmc.cli import app
-from fsgmcmc.experiments import images, images_problem, images_report
+from fsgmcmc.experiments.images import problem, report
+from fsgmcmc.experiments.images.config import PRESETS, settings_for
+from fsgmcmc.experiments.images.run import SCORES, Checkpoint, run, score
 from fsgmcmc.predictions import CategoricalPrediction
 
 TINY = replace(
-    images_problem.PRESETS["quick"],
+    PRESETS["quick"],
     width=2,
     images=40,
     test_images=15,
@@ -60,15 +62,15 @@ def root(tmp_path_factory):
 def no_checksums(monkeypatch):
     monkeypatch.setattr(data.images, "MD5", {})
     monkeypatch.delenv("FSGMCMC_DATA", raising=False)
-    images_problem.prepare.cache_clear()
+    problem.prepare.cache_clear()
 
 
-def test_scores_of_a_prediction_that_knows_its_own_images_and_no_others():
+def test_scores_of_a_prediction_that_is_certain_on_test_images_and_uniform_on_ood_images():
     labels = np.array([0, 1, 2, 3])
     known = 20 * np.eye(10)[labels]
     known[3] = 20 * np.eye(10)[9]  # one mistake
     prediction = CategoricalPrediction(np.concatenate([known, np.zeros((6, 10))])[None])
-    scores = images.score(prediction, labels)
+    scores = score(prediction, labels)
     assert scores["error"] == 25
     assert scores["auroc_entropy"] == scores["aupr_entropy"] == 1
     assert scores["auroc_mutual_information"] == 0.5  # one draw has none
@@ -80,18 +82,18 @@ def test_scores_of_a_prediction_that_knows_its_own_images_and_no_others():
 
 @pytest.mark.parametrize("method", ["gp", *(pytest.param(name, marks=pytest.mark.slow) for name in ("fsghmc", "sgld"))])
 def test_a_run_has_all_scores_and_is_the_same_again(method, root):
-    first = images.run("mnist", 0, method, TINY, root)
-    images_problem.prepare.cache_clear()
-    second = images.run("mnist", 0, method, TINY, root)
+    first = run("mnist", 0, method, TINY, root)
+    problem.prepare.cache_clear()
+    second = run("mnist", 0, method, TINY, root)
     assert not first["diverged"]
-    assert all(np.isfinite(first[name]) for name in images.SCORES)
+    assert all(np.isfinite(first[name]) for name in SCORES)
     timed = dict.fromkeys(("seconds", "prior_seconds", "images_per_second"), 0)
     assert first | timed == second | timed
     assert json.loads(json.dumps(first)) == first
 
 
 def test_methods_of_a_seed_share_their_training_images_and_seeds_do_not(root):
-    prepare = images_problem.prepare.__wrapped__  # without its memory
+    prepare = problem.prepare.__wrapped__  # without the cache
     first, again, other = (prepare("mnist", seed, TINY, root) for seed in (0, 0, 1))
     np.testing.assert_array_equal(first.x, again.x)
     assert not np.array_equal(first.y, other.y)
@@ -99,17 +101,18 @@ def test_methods_of_a_seed_share_their_training_images_and_seeds_do_not(root):
 
 
 @pytest.mark.slow
-def test_a_killed_run_goes_on_from_its_checkpoint_and_ends_the_same(root, tmp_path):
+def test_a_killed_run_resumes_from_its_checkpoint_with_the_same_result(root, tmp_path):
     settings = replace(TINY, draws=300, thinning=3)
-    whole = images.run("mnist", 0, "fsghmc", settings, root)
+    whole = run("mnist", 0, "fsghmc", settings, root)
     checkpoint = tmp_path / "run.checkpoint"
     program = f"""
 from pathlib import Path
 from fsgmcmc import data
-from fsgmcmc.experiments import images, images_problem
+from fsgmcmc.experiments.images.config import Settings
+from fsgmcmc.experiments.images.run import Checkpoint, run
 data.images.MD5 = {{}}
-checkpoint = images.Checkpoint(Path({str(checkpoint)!r}), 0.2)
-images.run("mnist", 0, "fsghmc", images_problem.{settings!r}, Path({str(root)!r}), checkpoint)
+checkpoint = Checkpoint(Path({str(checkpoint)!r}), 0.2)
+run("mnist", 0, "fsghmc", {settings!r}, Path({str(root)!r}), checkpoint)
 """
     with subprocess.Popen([sys.executable, "-c", program]) as process:
         while process.poll() is None and not 0 < draws_in(checkpoint) < settings.draws:
@@ -117,15 +120,15 @@ images.run("mnist", 0, "fsghmc", images_problem.{settings!r}, Path({str(root)!r}
         os.kill(process.pid, signal.SIGKILL)
     assert process.returncode == -signal.SIGKILL, "the run was over before it could be killed"
     assert 0 < draws_in(checkpoint) < settings.draws
-    resumed = images.run("mnist", 0, "fsghmc", settings, root, images.Checkpoint(checkpoint))
-    assert {name: resumed[name] for name in images.SCORES} == {name: whole[name] for name in images.SCORES}
+    resumed = run("mnist", 0, "fsghmc", settings, root, Checkpoint(checkpoint))
+    assert {name: resumed[name] for name in SCORES} == {name: whole[name] for name in SCORES}
     assert whole["seconds"] > 0
     assert resumed["seconds"] is None
 
 
 @pytest.mark.parametrize("methods", ["gp", pytest.param("gp,fsgld", marks=pytest.mark.slow)])
-def test_the_command_writes_tables_and_does_nothing_twice(methods, root, tmp_path, monkeypatch):
-    monkeypatch.setitem(images_problem.PRESETS, "quick", TINY)
+def test_the_command_writes_tables_and_runs_nothing_twice(methods, root, tmp_path, monkeypatch):
+    monkeypatch.setitem(PRESETS, "quick", TINY)
     options = ["--methods", methods, "--datasets", "mnist", "--seeds", "2", "--data", str(root), "--out", str(tmp_path)]
 
     def times_of_runs():
@@ -149,7 +152,7 @@ def draws_in(checkpoint):
 
 
 def record(method, seed, error, auroc, **changes):
-    made = dict.fromkeys(images_report.COLUMNS, 0.5) | {"dataset": "mnist", "method": method, "preset": "quick"}
+    made = dict.fromkeys(report.COLUMNS, 0.5) | {"dataset": "mnist", "method": method, "preset": "quick"}
     bins = {"reliability": [[30, 1], [0.5, 0.9], [0.4, 1.0]], "entropy_known": [4] + 29 * [0]}
     made |= bins | {"seed": seed, "images": 40, "error": error, "auroc_entropy": auroc, "diverged": False}
     return made | {"entropy_foreign": 29 * [0] + [4]} | changes
@@ -158,18 +161,18 @@ def record(method, seed, error, auroc, **changes):
 def test_the_report_pairs_functional_with_parameter_priors(tmp_path):
     records = [record("fsgld", seed, 2.0 + 0.1 * seed, 0.9) for seed in range(3)]
     records += [record("sgld", seed, 3.0 + 0.1 * seed + 0.01 * seed**2, 0.8 + 0.01 * seed) for seed in range(3)]
-    document = images_report.markdown(records, "A note.")
+    document = report.markdown(records, "A note.")
     row = next(line for line in document.splitlines() if "fSGLD − SGLD" in line)
     assert "−1.02 ± 0.01" in row
     assert "| 3 |" in row
     assert "1.89" in document  # the paper's fSGLD
-    images_report.figure(records, tmp_path / "images.png")
+    report.figure(records, tmp_path / "images.png")
     assert (tmp_path / "images.png").stat().st_size > 10_000
 
 
 def test_a_diverged_run_is_counted_and_has_no_scores():
-    lost = record("sghmc", 0, None, None, diverged=True, warnings=["half the step"]) | dict.fromkeys(images.SCORES)
-    document = images_report.markdown([lost, record("sghmc", 1, 2.0, 0.9)])
+    lost = record("sghmc", 0, None, None, diverged=True, warnings=["half the step"]) | dict.fromkeys(SCORES)
+    document = report.markdown([lost, record("sghmc", 1, 2.0, 0.9)])
     assert "left out of every mean: 1." in document
     assert "- mnist, seed 0, SGHMC: half the step" in document
     assert "2.00" in document
@@ -186,7 +189,7 @@ def test_a_diverged_run_is_counted_and_has_no_scores():
         (["--data", "ROOT", "--stream", "--methods", "bbb"], "--stream is for samplers"),
     ],
 )
-def test_what_cannot_be_done_is_told_before_anything_is(options, sentence, root, tmp_path):
+def test_wrong_options_are_refused_before_anything_runs(options, sentence, root, tmp_path):
     options = [str(root) if option == "ROOT" else option for option in options]
     result = CliRunner().invoke(app, ["reproduce", "images", "--out", str(tmp_path / "out"), *options])
     assert result.exit_code == 2
@@ -195,12 +198,12 @@ def test_what_cannot_be_done_is_told_before_anything_is(options, sentence, root,
 
 def test_an_unknown_field_of_the_settings_is_no_setting():
     with pytest.raises(TypeError):
-        images_problem.settings_for("quick", "mnist", colour=3)
+        settings_for("quick", "mnist", color=3)
 
 
 def test_the_presets_keep_the_papers_epochs():
-    settings = images_problem.settings_for("paper", "fashion")
+    settings = settings_for("paper", "fashion")
     assert (settings.depth, settings.width, settings.batch_size, settings.points) == (18, 64, 125, 40)
     assert settings.steps_of(settings.burn_in, 60_000) == 100 * 480
     assert settings.steps_of(settings.thinning, 60_000) == 10 * 480
-    assert images_problem.settings_for("paper", "fashion", burn_in=1).burn_in == 1
+    assert settings_for("paper", "fashion", burn_in=1).burn_in == 1

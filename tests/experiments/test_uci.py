@@ -1,4 +1,4 @@
-"""The UCI experiment: seeds and units of a run, and a sweep that can be interrupted and continued."""
+"""The UCI experiment: seeds and units of a run, and a sweep that can be interrupted and resumed."""
 
 import json
 import math
@@ -9,8 +9,12 @@ import pytest
 from typer.testing import CliRunner
 
 from fsgmcmc.cli import app
-from fsgmcmc.experiments import sweep, uci, uci_sweep
-from fsgmcmc.experiments.uci_problem import PRESETS, Fitting
+from fsgmcmc.experiments import runner
+from fsgmcmc.experiments.uci import problem
+from fsgmcmc.experiments.uci.config import PRESETS, Fitting
+from fsgmcmc.experiments.uci.plan import plan
+from fsgmcmc.experiments.uci.run import RUNNERS, SCORES, fingerprint, run
+from fsgmcmc.methods import SAMPLERS
 
 TINY = replace(
     PRESETS["quick"],
@@ -27,7 +31,7 @@ TINY = replace(
 
 @pytest.fixture
 def data(tmp_path):
-    """A set of 40 rows in the public layout, with two splits and a target far from zero and one."""
+    """A data set of 40 rows in the public layout, with two splits and a target far from zero and one."""
     rng = np.random.default_rng(0)
     folder = tmp_path / "data" / "UCI_Datasets" / "small" / "data"
     folder.mkdir(parents=True)
@@ -47,30 +51,30 @@ def data(tmp_path):
 
 
 OFTEN = {"gp", "bbb"}
-ALL = [name if name in OFTEN else pytest.param(name, marks=pytest.mark.slow) for name in sorted(uci.METHODS)]
+ALL = [name if name in OFTEN else pytest.param(name, marks=pytest.mark.slow) for name in sorted(RUNNERS)]
 
 
 @pytest.mark.parametrize("method", ALL)
 def test_every_method_gives_a_finite_record(method, data):
-    record = uci.run("small", 0, method, TINY, data)
+    record = run("small", 0, method, TINY, data)
     assert not record["diverged"]
-    numbers = [record[name] for name in uci.SCORES if record[name] is not None]
+    numbers = [record[name] for name in SCORES if record[name] is not None]
     assert np.isfinite(numbers).all()
-    assert (record["r_hat"] is not None) == (method in ("sgld", "fsgld", "sghmc", "fsghmc"))
+    assert (record["r_hat"] is not None) == (method in SAMPLERS)
     unit = record["rmse"] / record["rmse_std"]
     assert 20 < unit < 60, "the unit is the standard deviation of the training targets"
     assert record["nll"] - record["nll_std"] == pytest.approx(math.log(unit))
 
 
 def test_a_run_is_fixed_by_its_name(data):
-    first, again = (uci.run("small", 0, "fsgld", TINY, data) for _ in range(2))
+    first, again = (run("small", 0, "fsgld", TINY, data) for _ in range(2))
     assert first["nll"] == again["nll"]
-    seeds = {uci.seed(*name) for name in [("a", 0, "sgld"), ("a", 1, "sgld"), ("a", 0, "fsgld"), ("b", 0, "sgld")]}
+    seeds = {problem.seed(*name) for name in [("a", 0, "sgld"), ("a", 1, "sgld"), ("a", 0, "fsgld"), ("b", 0, "sgld")]}
     assert len(seeds) == 4
 
 
 def test_a_step_that_is_too_long_is_a_diverged_record_not_a_crash(data):
-    record = uci.run("small", 0, "sgld", replace(TINY, step_size=1e6), data)
+    record = run("small", 0, "sgld", replace(TINY, step_size=1e6), data)
     assert record["diverged"]
     assert record["rmse"] is None
 
@@ -88,7 +92,7 @@ def command(data, out, *options):
     return CliRunner().invoke(app, arguments)
 
 
-def test_a_sweep_writes_its_documents_and_a_second_one_does_nothing_again(data, tmp_path, monkeypatch):
+def test_a_sweep_writes_its_documents_and_a_second_one_runs_nothing(data, tmp_path, monkeypatch):
     monkeypatch.setitem(PRESETS, "quick", TINY)
     options = ("--preset", "quick", "--splits", "1", "--methods", "gp,map-ensemble", "--jobs", "1")
     result = command(data, tmp_path / "out", *options)
@@ -100,55 +104,55 @@ def test_a_sweep_writes_its_documents_and_a_second_one_does_nothing_again(data, 
     assert len((tmp_path / "out" / "uci.csv").read_text().splitlines()) == 3
 
     def refuse(*_):
-        raise AssertionError("a finished run was done again")
+        raise AssertionError("a finished run was executed again")
 
-    monkeypatch.setattr(sweep, "execute", refuse)
+    monkeypatch.setattr(runner, "execute", refuse)
     assert command(data, tmp_path / "out", *options).exit_code == 0
 
 
-def test_a_sweep_does_only_what_is_missing_damaged_or_of_other_settings(data, tmp_path, monkeypatch):
-    plan = uci_sweep.plan("quick", "small", "2", "gp,sgld", data)
-    runs, marks = tmp_path / "runs", {method: uci.fingerprint(plan.settings, method) for method in ("gp", "sgld")}
-    names = [run.name for group in plan.groups for run in group]
+def test_a_sweep_executes_only_runs_that_are_missing_damaged_or_of_other_settings(data, tmp_path, monkeypatch):
+    planned = plan("quick", "small", "2", "gp,sgld", data)
+    runs, marks = tmp_path / "runs", {method: fingerprint(PRESETS["quick"], method) for method in ("gp", "sgld")}
+    names = [one.name for group in planned.groups for one in group]
     assert names == [f"small-{split}-{method}-{mark}" for split in (0, 1) for method, mark in marks.items()]
     runs.mkdir()
     done = {"dataset": "small", "split": 0, "method": "gp", "settings": marks["gp"], "diverged": False}
     (runs / f"{names[0]}.json").write_text(json.dumps(done))
     (runs / f"{names[1]}.json").write_text(json.dumps(done)[:20])
     (runs / f"{names[2]}.json").write_text(json.dumps(done | {"settings": "other"}))
-    asked = []
+    executed = []
 
     def execute(groups, function, folder, jobs, finished):
-        for run in (run for group in groups for run in group):
-            asked.append(run.name)
-            (folder / f"{run.name}.json").write_text(json.dumps(done))
+        for one in (one for group in groups for one in group):
+            executed.append(one.name)
+            (folder / f"{one.name}.json").write_text(json.dumps(done))
 
-    monkeypatch.setattr(sweep, "execute", execute)
-    assert len(uci_sweep.execute(plan, tmp_path, jobs=1)) == 4
-    assert asked == names[1:]
+    monkeypatch.setattr(runner, "execute", execute)
+    assert len(runner.complete(planned, runs, jobs=1)) == 4
+    assert executed == names[1:]
 
 
-def test_what_a_method_does_not_read_leaves_its_records_valid():
+def test_settings_that_a_method_does_not_read_leave_its_records_valid():
     other = replace(TINY, fitting=replace(TINY.fitting, steps=21))
-    assert uci.fingerprint(TINY, "sgld") == uci.fingerprint(other, "sgld")
-    assert uci.fingerprint(TINY, "fbnn") != uci.fingerprint(other, "fbnn")
+    assert fingerprint(TINY, "sgld") == fingerprint(other, "sgld")
+    assert fingerprint(TINY, "fbnn") != fingerprint(other, "fbnn")
     gaussian = replace(TINY, heavy_tails=False)
-    assert uci.fingerprint(TINY, "gp") == uci.fingerprint(gaussian, "gp")
-    assert uci.fingerprint(TINY, "sgld") != uci.fingerprint(gaussian, "sgld")
+    assert fingerprint(TINY, "gp") == fingerprint(gaussian, "gp")
+    assert fingerprint(TINY, "sgld") != fingerprint(gaussian, "sgld")
 
 
-def test_an_ablation_that_a_method_would_not_notice_is_refused(data):
+def test_an_ablation_without_effect_on_a_method_is_refused(data):
     with pytest.raises(ValueError, match="fbnn would not change"):
-        uci_sweep.plan("quick", "small", "1", "sgld,fbnn", data, {"points": 10})
+        plan("quick", "small", "1", "sgld,fbnn", data, {"points": 10})
 
 
 def test_points_change_the_measurement_and_nothing_else(data):
-    split = uci.prepare("small", 0, TINY, data)
+    split = problem.prepare("small", 0, TINY, data)
     fewer = replace(TINY, points=10)
-    (whole,), (some,) = (uci.posterior(split, settings, functional=True).functional for settings in (TINY, fewer))
+    (whole,), (some,) = (problem.posterior(split, settings, functional=True).functional for settings in (TINY, fewer))
     assert whole.points.shape == (36, 2)
     assert some.measurement.sets.shape == (16, 10, 2)
-    assert uci.posterior(split, fewer, functional=False).batch_size is None
+    assert problem.posterior(split, fewer, functional=False).data.batch_size is None
 
 
 def fail_or_answer(name):
@@ -158,12 +162,12 @@ def fail_or_answer(name):
 
 
 def test_a_run_that_fails_is_named_and_stops_no_other(tmp_path):
-    groups = [[sweep.Run(name, (name,)) for name in ("bad", "good")], [sweep.Run("other", ("other",))]]
-    heard = []
-    with pytest.raises(sweep.SweepError, match=r"1 runs failed.*bad: KeyError"):
-        sweep.execute(groups, fail_or_answer, tmp_path, jobs=1, finished=lambda record: heard.append(record["name"]))
-    assert heard == ["good", "other"]
-    assert set(sweep.load(tmp_path)) == {"good", "other"}
+    groups = [[runner.Run(name, (name,)) for name in ("bad", "good")], [runner.Run("other", ("other",))]]
+    names = []
+    with pytest.raises(runner.SweepError, match=r"1 runs failed.*bad: KeyError"):
+        runner.execute(groups, fail_or_answer, tmp_path, jobs=1, finished=lambda record: names.append(record["name"]))
+    assert names == ["good", "other"]
+    assert set(runner.load(tmp_path)) == {"good", "other"}
 
 
 @pytest.mark.parametrize(
@@ -177,7 +181,7 @@ def test_a_run_that_fails_is_named_and_stops_no_other(tmp_path):
         (("--datasets", "nothing"), "nothing"),
     ],
 )
-def test_wrong_options_are_told_in_one_sentence(options, sentence, data, tmp_path):
+def test_wrong_options_give_an_error_of_one_sentence(options, sentence, data, tmp_path):
     result = command(data, tmp_path / "out", *options)
     assert result.exit_code == 2
     assert sentence in result.stderr

@@ -103,7 +103,7 @@ def test_outputs_with_their_own_kernels_and_noises_are_separate_regressions():
 
 def test_noise_of_each_datum_says_nothing_about_new_points():
     posterior = SHARED.condition(X, F, np.full(12, 0.1))
-    with pytest.raises(ValueError, match="give that of the new points"):
+    with pytest.raises(ValueError, match="give the noise of the new points"):
         posterior.predict(X)
 
 

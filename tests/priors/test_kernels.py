@@ -93,5 +93,5 @@ def test_hyperparameters_must_be_positive(bad):
 
 
 def test_lengthscales_and_points_must_agree():
-    with pytest.raises(ValueError, match="3 lengthscales but the points 1 features"):
+    with pytest.raises(ValueError, match="3 lengthscales, but the points have 1 features"):
         kernels.evaluate(kernels.rbf() + kernels.matern32(ARD), jnp.ones((4, 1)))

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fsgmcmc import Energy, WarmUp, fsghmc, fsgld, langevin, sample
+from fsgmcmc.inference.warm_up import warm_up
 from fsgmcmc.samplers.curvature import diagonal_preconditioner, measure
-from fsgmcmc.warm_up import warm_up
 from linear_gaussian import FEATURES, linear_gaussian
 
 DIAGONAL = np.array([400.0, 30.0, 5.0, 1.0, 0.1])
@@ -102,8 +102,8 @@ def test_adam_descends_and_the_noise_is_never_below_the_residuals_nor_below_its_
     start = posterior.init(key)[None]
     _, end = warm_up(key, posterior, fsgld(1e-4), start, WarmUp(adam_steps=200, blocks=0))
     assert posterior.energy(key, end[0]) < 0.9 * posterior.energy(key, start[0])
-    network, own = posterior.position(end[0])
-    residuals = y - np.asarray(posterior.network.apply(network, posterior.x))[:, 0]
+    network, own = posterior.parameters(end[0])
+    residuals = y - np.asarray(posterior.network.apply(network, posterior.data.rows.x))[:, 0]
     left = np.sqrt(np.mean(residuals**2))
     assert 0.05 < left < 2
     assert float(jnp.exp(own["log_noise"])) == pytest.approx(max(noise, left), rel=1e-4)

@@ -84,7 +84,7 @@ def test_gradients_through_draws_are_those_of_cutting_the_vector():
         return sum(jnp.sum(jnp.sin(leaf)) for leaf in jax.tree.leaves(position.network)[1:])
 
     found = jax.grad(lambda q: looked_at(draw_positions(jax.random.key(0), posterior, q, 2)))(q)
-    expected = jax.grad(lambda q: looked_at(posterior.position(q.mean + q.std * noise)))(q)
+    expected = jax.grad(lambda q: looked_at(posterior.parameters(q.mean + q.std * noise)))(q)
     for ours, theirs in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
     assert (np.asarray(found.mean) == 0).any()
@@ -120,7 +120,7 @@ def test_fewer_steps_than_points_of_the_curve_are_fine():
         (WEIGHTS, fbnn(), "function_space"),
         (WEIGHTS, ifbnn(), "function_space"),
         (WEIGHTS, None, "method must be"),
-        (None, bbb(), "posterior is built by"),
+        (None, bbb(), "posterior must be built by"),
     ],
 )
 def test_what_does_not_fit_is_refused(posterior, method, match):

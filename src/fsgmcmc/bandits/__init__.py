@@ -1,4 +1,4 @@
-"""Contextual bandits: decisions by Thompson sampling from the posterior of a network of rewards."""
+"""Contextual bandits: Thompson sampling from the posterior of a network that predicts rewards."""
 
 from fsgmcmc.bandits.agents import (
     Agent as Agent,
@@ -8,7 +8,7 @@ from fsgmcmc.bandits.agents import (
     Sampled as Sampled,
     Uniform as Uniform,
 )
-from fsgmcmc.bandits.buffer import Buffer as Buffer, BufferPosterior as BufferPosterior, of_buffer as of_buffer
+from fsgmcmc.bandits.buffer import ReplayBuffer as ReplayBuffer, with_replay_buffer as with_replay_buffer
 from fsgmcmc.bandits.environments import (
     Environment as Environment,
     LinearGame as LinearGame,

@@ -1,10 +1,10 @@
-"""Environments: contexts, actions, rewards and the oracle's reward, as pure functions of a key.
+"""Environments: contexts, actions, rewards and the reward of an oracle, as pure functions of a key.
 
     context, rewards, oracle, expected = environment.draw(key)
 
-`rewards` has the reward of every action in this round, of which the player will see one, `expected` what it is on
-average. `oracle` is what somebody who knows the environment, but not the luck of the round, would get. Regret is
-oracle − reward received; expected regret is max expected − expected of the action taken, which has no luck in it.
+`rewards` has the reward of every action in this round; the agent observes one of them. `expected` has their expected
+values. `oracle` is the reward of an oracle that uses the true environment, but cannot predict random rewards. Regret is
+oracle − reward received. Expected regret is max expected − expected of the action taken; it has no random rewards.
 """
 
 from pathlib import Path
@@ -19,12 +19,12 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from fsgmcmc.data.mushroom import Mushrooms, load_mushrooms
 
 EDIBLE_REWARD, POISON_REWARD = 5.0, -35.0
-# Where eating poison neither gains nor loses on average.
+# The probability of harm at which eating poison has an expected reward of zero.
 FAIR = EDIBLE_REWARD / (EDIBLE_REWARD - POISON_REWARD)
 
 
 class Round(NamedTuple):
-    """What a round offers."""
+    """The context and the rewards of one round."""
 
     context: Float[Array, " features"]
     rewards: Float[Array, " actions"]
@@ -34,7 +34,7 @@ class Round(NamedTuple):
 
 @runtime_checkable
 class Environment(Protocol):
-    """What can be played."""
+    """The contract of an environment."""
 
     @property
     def features(self) -> int:
@@ -42,30 +42,30 @@ class Environment(Protocol):
 
     @property
     def actions(self) -> int:
-        """How many there are."""
+        """Number of actions."""
 
     def draw(self, key: PRNGKeyArray) -> Round:
-        """A round."""
+        """A random round."""
 
 
 class Mushroom(eqx.Module):
     """Eat a mushroom or leave it.
 
-    Eating an edible one is worth 5. A poisonous one costs 35 with probability p and is worth 5 otherwise. Leaving is
-    worth 0. The oracle eats what is edible and leaves the rest.
+    Eating an edible mushroom has reward 5. Eating a poisonous one has reward −35 with probability p and 5 otherwise.
+    Leaving has reward 0. The oracle eats edible mushrooms and leaves the others.
     """
 
     contexts: Float[Array, "mushrooms features"]
     poisonous: Float[Array, " mushrooms"]
     p: Float[Array, ""]
 
-    actions: ClassVar[int] = 2  # to leave it, and to eat it
+    actions: ClassVar[int] = 2  # leave it, eat it
 
     @classmethod
     def of(cls, mushrooms: Mushrooms, p: float) -> "Mushroom":
         """The game with these mushrooms."""
         if not FAIR < p <= 1:
-            raise ValueError(f"p must lie between {FAIR:g}, above which eating poison loses on average, and 1, got {p}")
+            raise ValueError(f"p must lie between {FAIR:g}, where eating poison has expected reward 0, and 1, got {p}")
         return cls(jnp.asarray(mushrooms.x), jnp.asarray(mushrooms.poisonous, jnp.float32), jnp.float32(p))
 
     @classmethod
@@ -79,11 +79,11 @@ class Mushroom(eqx.Module):
         return self.contexts.shape[1]
 
     def draw(self, key: PRNGKeyArray) -> Round:
-        """A mushroom at random."""
-        which_key, luck_key = jax.random.split(key)
+        """A random mushroom."""
+        which_key, reward_key = jax.random.split(key)
         which = jax.random.randint(which_key, (), 0, len(self.contexts))
         poisonous = self.poisonous[which]
-        hurt = poisonous * jax.random.bernoulli(luck_key, self.p)
+        hurt = poisonous * jax.random.bernoulli(reward_key, self.p)
         eaten = jnp.where(hurt > 0, POISON_REWARD, EDIBLE_REWARD)
         oracle = jnp.where(poisonous > 0, 0.0, EDIBLE_REWARD)
         on_average = jnp.where(poisonous > 0, self.p * POISON_REWARD + (1 - self.p) * EDIBLE_REWARD, EDIBLE_REWARD)
@@ -92,7 +92,7 @@ class Mushroom(eqx.Module):
 
 
 class LinearGame(eqx.Module):
-    """Rewards linear in a Gaussian context, reward_a = θ_aᵀ c + σ ε: a game whose regret is known.
+    """Rewards that are linear in a Gaussian context, reward_a = θ_aᵀ c + σ ε; the regret is known.
 
     Args:
         weights: θ, one row for each action.
@@ -109,11 +109,11 @@ class LinearGame(eqx.Module):
 
     @property
     def actions(self) -> int:
-        """Rows of the weights."""
+        """Number of actions."""
         return self.weights.shape[0]
 
     def draw(self, key: PRNGKeyArray) -> Round:
-        """A context at random; the oracle takes the action with the largest mean, and its luck."""
+        """A random context; the oracle takes the action with the largest mean and gets its noisy reward."""
         context_key, noise_key = jax.random.split(key)
         context = jax.random.normal(context_key, (self.features,))
         means = self.weights @ context
@@ -122,7 +122,7 @@ class LinearGame(eqx.Module):
 
 
 def with_action(context: Float[Array, " features"], actions: int) -> Float[Array, "actions inputs"]:
-    """The context beside a one-hot code of each action: what a network of rewards sees."""
+    """The inputs of a network that predicts rewards: the context and a one-hot code, one row for each action."""
     return jnp.concatenate([jnp.tile(context, (actions, 1)), jnp.eye(actions)], axis=1)
 
 
@@ -134,7 +134,7 @@ def inputs(environment: Environment) -> int:
 def random_rounds(
     environment: Environment, key: PRNGKeyArray, rounds: int
 ) -> tuple[Float[np.ndarray, "rounds inputs"], Float[np.ndarray, " rounds"]]:
-    """Inputs and rewards of rounds with random actions: to fit a prior or to measure curvature with."""
+    """Inputs and rewards of rounds with random actions, to fit a prior or to measure the curvature."""
 
     def one(key: PRNGKeyArray) -> tuple[Array, Array]:
         round_key, action_key = jax.random.split(key)

@@ -12,19 +12,21 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for command in (tables.fit, tables.predict, tables.evaluate, tables.info, experiments.demo, experiments.bench):
+for command in (tables.fit, tables.predict, tables.evaluate, tables.info):
     app.command()(command)
+app.command(cls=experiments.DemoCommand)(experiments.demo)
+app.command()(experiments.bench)
 app.add_typer(experiments.reproduce_app, name="reproduce")
 app.add_typer(experiments.data_app, name="data")
 
 
-def _print_version(wanted: bool) -> bool:
-    if wanted:
+def _print_version(requested: bool) -> bool:
+    if requested:
         from fsgmcmc import __version__
 
         typer.echo(__version__)
         raise typer.Exit
-    return wanted
+    return requested
 
 
 @app.callback()

@@ -6,64 +6,62 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fsgmcmc.cli.terminal import alone_in, print_table, told, writable
+from fsgmcmc.cli.terminal import exit_on, locked, print_table, writable
 
 if TYPE_CHECKING:
-    from fsgmcmc.tables.model import Held, TableModel
+    from fsgmcmc.tabular.model import HoldoutResult, TableModel
 
-# Inside the model folder, while a fit is not finished.
+# In the model folder until the fit is finished.
 CHECKPOINT = "unfinished.npz"
 SCORES = {
     "rmse": "RMSE, in units of the target",
     "crps": "CRPS, in units of the target",
-    "nll": "NLL, nats a row",
+    "nll": "NLL, nats per row",
     "coverage_50": "share of rows in 50 % intervals",
     "coverage_90": "share of rows in 90 % intervals",
     "coverage_95": "share of rows in 95 % intervals",
     "width_90": "mean width of 90 % intervals, in units of the target",
-    "accuracy": "share of rows labelled right",
+    "accuracy": "accuracy",
     "ece": "calibration error (ECE)",
     "brier": "Brier score, 0 to 2",
 }
-Separator = Annotated[str | None, typer.Option(help="What separates columns, where it is not found by itself.")]
+Separator = Annotated[str | None, typer.Option(help="Separator of columns; by default it is detected.")]
 
 
 def fit(
     data: Annotated[Path, typer.Argument(help="A CSV file with a header, or a Parquet file.")],
     target: Annotated[str, typer.Option(help="The column to predict.")],
     out: Annotated[Path, typer.Option(help="Folder for the model and its report.")],
-    task: Annotated[str, typer.Option(help="regression, classification, or auto: texts are classes.")] = "auto",
+    task: Annotated[str, typer.Option(help="regression, classification, or auto: a text target has classes.")] = "auto",
     kernel: Annotated[
-        str, typer.Option(help="The prior in words, such as rbf, matern52, 'linear + rbf'; auto chooses by evidence.")
+        str, typer.Option(help="Kernel of the prior, such as rbf or 'linear + matern52'; auto selects it by evidence.")
     ] = "auto",
     method: Annotated[str, typer.Option(help="fsghmc, fsgld, sghmc, sgld, fbnn, ifbnn or bbb.")] = "fsghmc",
-    names: Annotated[str | None, typer.Option("--id", help="A column that names the rows.")] = None,
+    names: Annotated[str | None, typer.Option("--id", help="Column of row names, not used as an input.")] = None,
     drop: Annotated[str, typer.Option(help="Columns to leave out, joined by commas.")] = "",
-    holdout: Annotated[float, typer.Option(help="Share of the rows for the check; 0 fits all rows.")] = 0.2,
+    holdout: Annotated[float, typer.Option(help="Share of held-out rows for the check; 0 fits all rows.")] = 0.2,
     hidden: Annotated[str, typer.Option(help="Units of the hidden layers, joined by commas.")] = "50,50",
-    chains: Annotated[int, typer.Option(min=1, help="Chains.")] = 4,
+    chains: Annotated[int, typer.Option(min=1, help="Number of chains.")] = 4,
     samples: Annotated[int, typer.Option(min=1, help="Draws kept from each chain.")] = 25,
     burn_in: Annotated[int, typer.Option(min=0, help="Steps before the first draw.")] = 3000,
     thinning: Annotated[int, typer.Option(min=1, help="Steps between draws; twice as many up to 1000 rows.")] = 400,
-    seed: Annotated[int, typer.Option(min=0, help="Fixes the result.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the split and of the chains.")] = 0,
     separator: Separator = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where an interrupted fit stopped.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted fit.")] = False,
 ) -> None:
-    """Fit a table: predictions with error bars, checked on rows that were held out.
+    """Fit a model to a table and check it on held-out rows.
 
-    Ctrl-C keeps what was sampled.
+    Ctrl-C stops the fit and keeps the draws so far.
     """
+    from fsgmcmc.errors import DivergenceError
     from fsgmcmc.priors import kernel_by_name
-    from fsgmcmc.sampling import DivergenceError
-    from fsgmcmc.tables.model import Request, fit_table
-    from fsgmcmc.tables.reading import read_table
-    from fsgmcmc.tables.report import write_report
-    from fsgmcmc.tables.verdicts import alarms
-    from fsgmcmc.variational import DivergedFitError
-    from fsgmcmc.warm_up import DivergedWarmUpError
+    from fsgmcmc.tabular.checks import alarms
+    from fsgmcmc.tabular.model import Request, fit_table
+    from fsgmcmc.tabular.reading import read_table
+    from fsgmcmc.tabular.report import write_report
 
     checkpoint = out / CHECKPOINT
-    with told(OSError, ValueError):
+    with exit_on(OSError, ValueError):
         if out.exists() and not out.is_dir():
             raise ValueError(f"{out} is a file: give a folder for the model")
         others = [path for path in out.iterdir() if not path.name.startswith(".")] if out.is_dir() else []
@@ -81,29 +79,29 @@ def fit(
             raise ValueError(f"there is nothing to resume in {out}: leave --resume out")
         if checkpoint.exists() and not resume:
             raise ValueError(
-                f"{out} holds an unfinished fit: go on with --resume, or delete {checkpoint} to begin anew"
+                f"{out} holds an unfinished fit: resume it with --resume, or delete {checkpoint} to start again"
             )
     writable(out)
-    failures = (OSError, ValueError, DivergenceError, DivergedWarmUpError, DivergedFitError)
+    failures = (OSError, ValueError, DivergenceError)
     try:
-        with told(*failures), alone_in(out), warnings.catch_warnings(record=True) as heard:
+        with exit_on(*failures), locked(out), warnings.catch_warnings(record=True) as caught:
             model, held = fit_table(frame, request)
             model.save(out)
             report = write_report(model, held, out, data.name)
     except KeyboardInterrupt:
-        goes_on = "; the same command with --resume goes on" if checkpoint.exists() else ""
-        typer.echo(f"interrupted before there was a model{goes_on}", err=True)
+        remedy = "; the same command with --resume resumes the fit" if checkpoint.exists() else ""
+        typer.echo(f"interrupted before a model was saved{remedy}", err=True)
         raise typer.Exit(130) from None
-    told_once = dict.fromkeys(str(warning.message) for warning in heard if warning.category is UserWarning)
+    distinct = dict.fromkeys(str(warning.message) for warning in caught if warning.category is UserWarning)
     _describe(model)
     if held is not None:
         _print_scores(held)
     warned = alarms(model, held) if held is not None else []
-    for sentence in (*warned, *model.notes, *told_once, *model.diagnostics["warnings"]):
+    for sentence in (*warned, *model.notes, *distinct, *model.diagnostics["warnings"]):
         typer.echo(f"note: {sentence}")
-    typer.echo(f"wrote the model to {out} and a page about it to {report}")
+    typer.echo(f"wrote the model to {out} and its report to {report}")
     if model.estimator.info_["interrupted"]:
-        typer.echo("interrupted: the draws so far were kept; the same command with --resume goes on")
+        typer.echo("interrupted: the draws so far were kept; the same command with --resume resumes the fit")
         raise typer.Exit(130)
     checkpoint.unlink(missing_ok=True)
 
@@ -116,12 +114,12 @@ def predict(
     separator: Separator = None,
 ) -> None:
     """Predict new rows: mean, std and an interval, or the probability of each class."""
-    from fsgmcmc.tables.model import TableModel
-    from fsgmcmc.tables.reading import read_table, write_table
+    from fsgmcmc.tabular.model import TableModel
+    from fsgmcmc.tabular.reading import read_table, write_table
 
-    with told(OSError, ValueError):
+    with exit_on(OSError, ValueError):
         if out.exists() and data.exists() and out.samefile(data):
-            raise ValueError(f"{out} is the table itself: give another file for the predictions")
+            raise ValueError(f"{out} is the input table: give another file for the predictions")
         kept = TableModel.load(model)
         frame = read_table(data, separator, kept.id_column)
         predictions = kept.predict(frame, coverage)
@@ -129,7 +127,7 @@ def predict(
     for sentence in kept.columns.filled(frame):
         typer.echo(f"note: {sentence}")
     beyond = int(predictions["extrapolates"].sum())
-    typer.echo(f"wrote {len(predictions)} predictions to {out}; {beyond} of the rows lie beyond the training data")
+    typer.echo(f"wrote {len(predictions)} predictions to {out}; {beyond} of the rows extrapolate")
 
 
 def evaluate(
@@ -138,10 +136,10 @@ def evaluate(
     separator: Separator = None,
 ) -> None:
     """Score a model on rows whose target is known."""
-    from fsgmcmc.tables.model import TableModel
-    from fsgmcmc.tables.reading import read_table
+    from fsgmcmc.tabular.model import TableModel
+    from fsgmcmc.tabular.reading import read_table
 
-    with told(OSError, ValueError):
+    with exit_on(OSError, ValueError):
         kept, frame = TableModel.load(model), read_table(data, separator)
         held = kept.evaluate(frame)
     _print_scores(held)
@@ -150,10 +148,10 @@ def evaluate(
 
 
 def info(model: Annotated[Path, typer.Argument(help="A model folder.")]) -> None:
-    """What a model folder holds."""
-    from fsgmcmc.tables.model import TableModel
+    """Describe the model in a folder."""
+    from fsgmcmc.tabular.model import TableModel
 
-    with told(OSError, ValueError):
+    with exit_on(OSError, ValueError):
         kept = TableModel.load(model)
     _describe(kept)
     if kept.scores:
@@ -169,7 +167,7 @@ def _sizes(hidden: str) -> tuple[int, ...]:
     except ValueError:
         sizes = ()
     if not sizes or min(sizes) < 1:
-        raise ValueError(f"hidden layers are whole numbers joined by commas, such as 50,50, got {hidden!r}")
+        raise ValueError(f"--hidden must be whole numbers joined by commas, such as 50,50, got {hidden!r}")
     return sizes
 
 
@@ -188,7 +186,7 @@ def _describe(model: "TableModel") -> None:
     _print([["model", ""], *rows])
 
 
-def _print_scores(held: "Held") -> None:
+def _print_scores(held: "HoldoutResult") -> None:
     rows = [[SCORES[name], f"{value:.4g}"] for name, value in held.scores.items() if name in SCORES]
     _print([[f"on {len(held.y)} rows", ""], *rows])
 

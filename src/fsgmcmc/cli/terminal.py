@@ -1,4 +1,4 @@
-"""What commands share at the terminal: errors in one sentence, tables."""
+"""Shared by the commands: error messages of one sentence, checks of folders, tables."""
 
 import contextlib
 import os
@@ -9,8 +9,8 @@ import typer
 
 
 @contextlib.contextmanager
-def told(*errors: type[Exception], code: int = 2) -> Iterator[None]:
-    """Errors of these kinds end the command with their sentence, not with a traceback."""
+def exit_on(*errors: type[Exception], code: int = 2) -> Iterator[None]:
+    """Print errors of these types as one sentence and exit with `code`, instead of a traceback."""
     try:
         yield
     except errors as error:
@@ -19,7 +19,7 @@ def told(*errors: type[Exception], code: int = 2) -> Iterator[None]:
 
 
 def writable(folder: Path) -> None:
-    """Find out that results cannot be written before computing them."""
+    """Exit if results cannot be written to the folder, before they are computed."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / ".writable"
@@ -31,8 +31,8 @@ def writable(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
-    """Refuse to work in a folder where another process does; the system forgets it when that one ends, however."""
+def locked(folder: Path) -> Iterator[None]:
+    """Lock a folder, or raise an error if another process has it; the system releases the lock when a process ends."""
     try:
         import fcntl
     except ImportError:  # Windows
@@ -42,7 +42,7 @@ def alone_in(folder: Path) -> Iterator[None]:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise ValueError(f"another command is at work in {folder}: wait for it, or give another folder") from None
+        raise ValueError(f"another command is running in {folder}: wait for it, or give another folder") from None
     else:
         yield
     finally:
@@ -50,7 +50,7 @@ def alone_in(folder: Path) -> Iterator[None]:
 
 
 def print_table(console: object, rows: list[list[str]]) -> None:
-    """Rows under a first one of names."""
+    """Print a table; the first row is the header."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table

@@ -1,4 +1,4 @@
-"""Public data sets: found on disk, checked, downloaded, and brought to one scale."""
+"""Public data sets: finding, checking, downloading and standardising them."""
 
 from fsgmcmc.data.augmentation import Shifted as Shifted
 from fsgmcmc.data.images import Images as Images, PixelScale as PixelScale, load_images as load_images

@@ -1,8 +1,8 @@
-"""Images with labels, in the layouts in which the public finds them.
+"""Images with labels, in their public file layouts.
 
-- `mnist/` and `fashion-mnist/`: `train-images-idx3-ubyte.gz` and the three other idx files of each, packed or not
-- `cifar-10-batches-bin/`: `data_batch_1.bin` to `data_batch_5.bin`, as many as there are, and `test_batch.bin`
-- `svhn/`: `test_32x32.mat`, and `train_32x32.mat` where somebody has it
+- `mnist/` and `fashion-mnist/`: `train-images-idx3-ubyte.gz` and the three other idx files, with or without gzip
+- `cifar-10-batches-bin/`: `data_batch_1.bin` to `data_batch_5.bin`, or some of them, and `test_batch.bin`
+- `svhn/`: `test_32x32.mat`, and optionally `train_32x32.mat`
 """
 
 import gzip
@@ -36,12 +36,12 @@ MD5 = {
     "cifar-10-batches-bin/data_batch_2.bin": "5ea93a67294ea407fff1d09f752e9692",
     "cifar-10-batches-bin/test_batch.bin": "803d5f7f4d78ea53de84dbe85f74fb6d",
 }
-"""MD5 of public files, by folder and name; a file that is not listed is only checked for its form."""
+"""MD5 of public files, by folder and name; other files are only checked for their format."""
 
 
 @dataclass(frozen=True, eq=False)
 class Images:
-    """Pictures (n, height, width, channels) of bytes, their labels, and the files they came from."""
+    """Images (n, height, width, channels) as bytes, their labels, and their files."""
 
     name: str
     x: UInt8[np.ndarray, "n height width channels"]
@@ -49,14 +49,14 @@ class Images:
     files: tuple[str, ...]
 
     def some(self, rows: int, seed: int) -> "Images":
-        """A random subset of so many, or all where there are no more."""
+        """A random subset of at most `rows` images."""
         chosen = np.random.default_rng(seed).permutation(len(self.x))[: _checks.count(rows, "rows")]
         return Images(self.name, self.x[chosen], self.y[chosen], self.files)
 
 
 @dataclass(frozen=True, eq=False)
 class PixelScale:
-    """Bytes to numbers around zero: each channel has mean 0 and variance 1 over the training images.
+    """Standardisation of bytes: each channel has mean 0 and variance 1 over the training images.
 
     Example:
         >>> scale = PixelScale.fit(np.array([0, 255], np.uint8).reshape(2, 1, 1, 1))
@@ -69,7 +69,7 @@ class PixelScale:
 
     @classmethod
     def fit(cls, x: UInt8[np.ndarray, "n height width channels"]) -> "PixelScale":
-        """Mean and standard deviation of each channel; a constant one is only centred."""
+        """Mean and standard deviation of each channel; a constant channel is only centred."""
         x = _checked(x)
         counts = np.stack([np.bincount(channel.ravel(), minlength=256) for channel in np.moveaxis(x, -1, 0)])
         shares, values = counts / counts.sum(axis=1, keepdims=True), np.arange(256.0)
@@ -80,16 +80,16 @@ class PixelScale:
     def __call__(
         self, x: UInt8[np.ndarray, "n height width channels"]
     ) -> Float32[np.ndarray, "n height width channels"]:
-        """The images on that scale."""
+        """Standardised images."""
         x = _checked(x)
         if x.shape[-1] != len(self.mean):
-            raise ValueError(f"images have {x.shape[-1]} channels, those of the scale had {len(self.mean)}")
+            raise ValueError(f"images have {x.shape[-1]} channels, the training images had {len(self.mean)}")
         return (x.astype(np.float32) - self.mean) / self.std
 
 
 def _checked(x: np.ndarray) -> np.ndarray:
     if x.ndim != 4 or x.dtype != np.uint8 or len(x) == 0:
-        raise ValueError(f"images are bytes (n, height, width, channels), got {x.dtype} of shape {x.shape}")
+        raise ValueError(f"images must be bytes (n, height, width, channels), got {x.dtype} of shape {x.shape}")
     return x
 
 
@@ -97,23 +97,23 @@ def load_images(name: str, part: str, data: str | Path | None = None) -> Images:
     """The training or the test images of mnist, fashion, cifar10 or svhn.
 
     Args:
-        name: Which set.
+        name: Name of the set.
         part: `"train"` or `"test"`.
         data: The folder that holds the sets; else FSGMCMC_DATA, else the user's cache.
 
         train = load_images("mnist", "train", data="downloads").some(10_000, seed=0)
     """
     if name not in SETS:
-        raise ValueError(f"no image set {name!r}, there are {', '.join(SETS)}")
+        raise ValueError(f"unknown image set {name!r}; choose from {', '.join(SETS)}")
     if part not in PARTS:
         raise ValueError(f"part must be 'train' or 'test', got {part!r}")
     folder, read = SETS[name]
     base = root_of(data) / folder
     x, y, files = read(base, part)
     if len(x) != len(y):
-        raise ValueError(f"{base} has {len(x)} images and {len(y)} labels: one file is cut short, copy it again")
+        raise ValueError(f"{base} has {len(x)} images and {len(y)} labels: one file is truncated, copy it again")
     if x.size == 0:
-        raise ValueError(f"{base} has no {part} images")
+        raise ValueError(f"{base} has no {part} images: copy the set again")
     try:
         labels = _checks.labels(y, CLASSES)
     except ValueError as error:
@@ -132,11 +132,11 @@ def _read_idx_pair(base: Path, part: str) -> Arrays:
 
 
 def _read_idx(path: Path, axes: int) -> UInt8[np.ndarray, "..."]:
-    """Two zero bytes, 8 for bytes, the number of axes, their lengths, the bytes."""
+    """Format: two zero bytes, 8 for bytes, the number of axes, their lengths, the data."""
     content = _content(path)
     header = 4 + 4 * axes
     if len(content) < header or content[:4] != bytes([0, 0, 8, axes]):
-        raise ValueError(f"{path} is no idx file of bytes with {axes} axes: copy it again")
+        raise ValueError(f"{path} is not an idx file of bytes with {axes} axes: copy it again")
     shape = np.frombuffer(content, ">u4", axes, offset=4).astype(int)
     if len(content) != header + shape.prod():
         raise ValueError(f"{path} has {len(content) - header} bytes for shape {tuple(shape.tolist())}: copy it again")
@@ -152,7 +152,7 @@ def _read_cifar(base: Path, part: str) -> Arrays:
     for path in files:
         content = _content(path)
         if not content or len(content) % CIFAR_RECORD:
-            raise ValueError(f"{path} is no sequence of records of {CIFAR_RECORD} bytes: copy it again")
+            raise ValueError(f"{path} is not a sequence of records of {CIFAR_RECORD} bytes: copy it again")
         records.append(np.frombuffer(content, np.uint8).reshape(-1, CIFAR_RECORD))
     table = np.concatenate(records)
     return np.moveaxis(table[:, 1:].reshape(-1, 3, 32, 32), 1, -1), table[:, 0], files
@@ -168,8 +168,8 @@ def _read_svhn(base: Path, part: str) -> Arrays:
     try:
         arrays = loadmat(path)
         x, y = np.moveaxis(arrays["X"], -1, 0), arrays["y"].ravel()
-    except Exception as error:  # a damaged file fails in many ways
-        raise ValueError(f"{path} is no SVHN file ({error}): copy it again") from None
+    except Exception as error:  # a damaged file raises many types
+        raise ValueError(f"{path} is not an SVHN file ({error}): copy it again") from None
     if x.shape[1:] != (32, 32, 3) or x.dtype != np.uint8:
         raise ValueError(f"{path} holds images of shape {x.shape[1:]} and type {x.dtype}, not (32, 32, 3) of bytes")
     return x, np.where(y == 10, 0, y), [path]
@@ -185,7 +185,7 @@ SETS: dict[str, tuple[str, Callable[[Path, str], Arrays]]] = {
 
 
 def _found(base: Path, name: str) -> Path:
-    """The file, packed or not."""
+    """The file, with or without gzip."""
     for path in (base / f"{name}.gz", base / name):
         if path.is_file():
             return path
@@ -194,13 +194,13 @@ def _found(base: Path, name: str) -> Path:
 
 def _missing(path: Path) -> str:
     return (
-        f"{path} is missing: download the set, keep its file names, and name the folder that holds "
+        f"{path} is missing: download the set, keep its file names, and give the folder that holds "
         f"{path.parent.name} with --data DIR or FSGMCMC_DATA"
     )
 
 
 def _content(path: Path) -> bytes:
-    """The bytes of a file, unpacked; one that is not the public one is read with a warning."""
+    """The content of a file, decompressed; a file that differs from the public one gives a warning."""
     content = path.read_bytes()
     known = MD5.get(f"{path.parent.name}/{path.name}")
     if known is not None and hashlib.md5(content, usedforsecurity=False).hexdigest() != known:
@@ -210,4 +210,4 @@ def _content(path: Path) -> bytes:
     try:
         return gzip.decompress(content)
     except (OSError, EOFError, zlib.error) as error:
-        raise ValueError(f"{path} cannot be unpacked ({error}): copy it again") from None
+        raise ValueError(f"{path} cannot be decompressed ({error}): copy it again") from None

@@ -1,7 +1,7 @@
-"""The UCI mushrooms: 22 letters each, edible or poisonous.
+"""The UCI Mushroom set: 22 categorical attributes, edible or poisonous.
 
-The layout is that of UCI: `mushroom/agaricus-lepiota.data`, a line for each mushroom with `e` or `p` and 22 letters,
-`?` where one is missing.
+The layout is that of UCI: `mushroom/agaricus-lepiota.data`, one line per mushroom with `e` or `p` and 22 letters,
+`?` for a missing value.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ ATTRIBUTES = 22
 
 @dataclass(frozen=True, eq=False)
 class Mushrooms:
-    """One-hot columns (missing is a category of its own), their names as (attribute, letter), and what is poisonous."""
+    """One-hot columns (missing is its own category), their names as (attribute, letter), and the poisonous labels."""
 
     x: Float32[np.ndarray, "mushrooms columns"]
     columns: tuple[tuple[int, str], ...]
@@ -29,16 +29,16 @@ def load_mushrooms(data: str | Path | None = None) -> Mushrooms:
     path = root_of(data) / "mushroom" / "agaricus-lepiota.data"
     if not path.is_file():
         raise DataNotFoundError(
-            f"{path} is missing: download the UCI Mushroom set, keep its file name, and name the folder that holds "
+            f"{path} is missing: download the UCI Mushroom set, keep its file name, and give the folder that holds "
             "mushroom with --data DIR or FSGMCMC_DATA"
         )
     try:
         rows = [line.strip().split(",") for line in path.read_text(encoding="ascii").splitlines() if line.strip()]
     except UnicodeDecodeError:
-        raise ValueError(f"{path} is no text: copy it again") from None
+        raise ValueError(f"{path} is not a text file: copy it again") from None
     for number, row in enumerate(rows, start=1):
         if len(row) != 1 + ATTRIBUTES or row[0] not in ("e", "p"):
-            raise ValueError(f"{path}, line {number}, is not e or p and {ATTRIBUTES} letters: copy it again")
+            raise ValueError(f"line {number} of {path} is not e or p and {ATTRIBUTES} letters: copy it again")
     if not rows:
         raise ValueError(f"{path} is empty: copy it again")
     table = np.array(rows)

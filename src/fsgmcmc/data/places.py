@@ -1,20 +1,22 @@
-"""Where data are looked for, and what is said when they are not there."""
+"""The data folder, and the errors of missing data."""
 
 import os
 from pathlib import Path
 
-import pooch
-
 
 class DataNotFoundError(FileNotFoundError):
-    """A data set, or a file of one, is not where it was looked for."""
+    """A data set, or one of its files, is missing."""
 
 
 class DownloadError(OSError):
-    """A file could not be downloaded, or is not what it should be."""
+    """A file could not be downloaded, or has the wrong content."""
 
 
 def root_of(data: str | Path | None = None) -> Path:
     """The folder of all data: `data`, else FSGMCMC_DATA, else the user's cache."""
-    given = data or os.environ.get("FSGMCMC_DATA") or pooch.os_cache("fsgmcmc")
+    given = data or os.environ.get("FSGMCMC_DATA")
+    if not given:
+        import pooch
+
+        given = pooch.os_cache("fsgmcmc")
     return Path(os.path.abspath(Path(given).expanduser()))

@@ -1,4 +1,4 @@
-"""Inputs and targets on one scale, fitted on the training part only."""
+"""Standardisation of inputs and targets, fitted on the training part only."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,7 @@ from fsgmcmc import _checks
 
 @dataclass(frozen=True, eq=False)
 class Standardiser:
-    """Inputs and targets to zero mean and unit (population) variance of the training part; constants are only centred.
+    """Scale to zero mean and unit (population) variance in the training part; constant columns are only centred.
 
     >>> scale = Standardiser.fit(x=[[1.0, 7.0], [3.0, 7.0]], y=[10.0, 30.0])
     >>> scale.x([[5.0, 8.0]]).tolist(), scale.y([20.0]).tolist(), scale.y_std
@@ -20,8 +20,8 @@ class Standardiser:
 
     x_mean: Float64[np.ndarray, " features"]
     x_std: Float64[np.ndarray, " features"]
-    y_mean: float
-    y_std: float
+    y_mean: float = 0.0
+    y_std: float = 1.0
 
     @classmethod
     def fit(cls, x: Any, y: Any) -> "Standardiser":
@@ -29,9 +29,7 @@ class Standardiser:
         inputs = _checks.matrix(x, "x", np.float64)
         targets = _checks.finite(y, "y", np.float64)
         _checks.same_length(inputs, targets)
-        both = np.column_stack([inputs, targets])
-        # The standard deviation of equal numbers may be a rounding error instead of zero.
-        mean, std = both.mean(0), np.where(np.ptp(both, axis=0) > 0, both.std(0), 1.0)
+        mean, std = moments(np.column_stack([inputs, targets]))
         return cls(mean[:-1], std[:-1], float(mean[-1]), float(std[-1]))
 
     def x(self, values: Any) -> Float32[np.ndarray, "rows features"]:
@@ -44,3 +42,18 @@ class Standardiser:
     def y(self, values: Any) -> Float64[np.ndarray, "..."]:
         """Targets in training standard deviations from the training mean, as float64."""
         return (_checks.finite(values, "y", np.float64) - self.y_mean) / self.y_std
+
+    def original_y(self, values: np.ndarray) -> Float64[np.ndarray, "..."]:
+        """Standardised targets in the original units."""
+        return self.y_mean + self.y_std * values.astype(np.float64)
+
+
+def moments(values: np.ndarray, weights: np.ndarray | None = None) -> tuple[Any, Any]:
+    """Mean and standard deviation of each column, with optional weights; 1 for the standard deviation of a constant."""
+    if weights is None:
+        mean, std = values.mean(axis=0), values.std(axis=0)
+    else:
+        mean = np.average(values, axis=0, weights=weights)
+        std = np.sqrt(np.average(np.square(values - mean), axis=0, weights=weights))
+    # The standard deviation of equal numbers may be a rounding error instead of zero.
+    return mean, np.where(np.ptp(values, axis=0) > 0, std, 1.0)

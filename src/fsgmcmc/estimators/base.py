@@ -13,41 +13,34 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from fsgmcmc import _checks, recipe, variational
+from fsgmcmc import _checks, defaults, methods, variational
+from fsgmcmc.data.standardiser import Standardiser, moments
 from fsgmcmc.diagnostics import Report, diagnose
 from fsgmcmc.estimators.novelty import Novelty
-from fsgmcmc.estimators.prior import Found, Units
-from fsgmcmc.likelihoods import Categorical, Gaussian, Weighted
-from fsgmcmc.measurement import box, subset
+from fsgmcmc.estimators.prior import FittedPrior
+from fsgmcmc.inference.sample import sample
+from fsgmcmc.likelihoods import Likelihood
+from fsgmcmc.methods import Method
 from fsgmcmc.networks import MLP
 from fsgmcmc.posterior import Posterior
-from fsgmcmc.predictions import CategoricalPrediction, GaussianPrediction
-from fsgmcmc.priors import GaussianProcess, GaussianWeights
+from fsgmcmc.posterior.build import function_space, parameter_space
+from fsgmcmc.priors import GaussianProcess
 from fsgmcmc.priors.functional import SMALLEST_REDRAWN_NUGGET
 from fsgmcmc.priors.kernels import is_linear_in_part
 from fsgmcmc.samplers import cyclical
 from fsgmcmc.samples import Samples
-from fsgmcmc.sampling import sample
-from fsgmcmc.spaces import function_space, parameter_space
 
-METHODS = (*recipe.SAMPLERS, *recipe.VARIATIONAL)
 PRIORS = ("pretrained", "fixed")
-# The others draw measurement points from a pool of rows, which padding would change.
-PADDED = (*recipe.SAMPLERS, "bbb")
-# Rows of one call of the network. It is the same call for one row as for many: nothing is compiled again, and what is
-# said of a row does not depend on its neighbours.
+# Rows of one call of the network. It is the same call for one row as for many: nothing is compiled again, and the
+# prediction at a row does not depend on its neighbours.
 ROWS_PER_CALL = 256
-# Rows whose function values tell whether the chains agree, and draws that they need for it.
+# Training rows at which convergence is diagnosed, and draws needed for it.
 DIAGNOSED_ROWS = 200
 FEWEST_DRAWS = 4
 # Steps between two draws of up to a thousand rows, in those of more.
 STRETCH = 2.0
-# Adam's learning rate, batch and draws of q of the variational methods.
+# Adam's learning rate for the variational methods.
 LEARNING_RATE = 0.01
-FITTED_BATCH = 50
-FITTED_POINTS, RANDOM_POINTS = 40, 10
-WEIGHT_SCALE = 2.0
-COUPLING = 0.01
 
 
 class Rows(NamedTuple):
@@ -61,7 +54,9 @@ class Rows(NamedTuple):
 class FunctionalBNN(BaseEstimator, ABC):
     """Parameters, chains and draws of an estimator; `FunctionalBNNRegressor` and `FunctionalBNNClassifier` add y."""
 
-    def __init__(  # of any type: `fit` is where scikit-learn wants them checked
+    likelihood_: Likelihood  # of the standardised targets
+
+    def __init__(  # of any type: scikit-learn's convention is to check them in `fit`
         self,
         kernel: Any = "auto",
         method: Any = "fsghmc",
@@ -94,9 +89,14 @@ class FunctionalBNN(BaseEstimator, ABC):
     def samples_(self) -> Samples:
         """The draws, as the rest of the library has them; inputs and targets in their standardised units."""
         check_is_fitted(self)
-        likelihood, outputs = self._likelihood(), self._outputs()
         return Samples.of_arrays(
-            self.positions_, self.energy_, self._network(), likelihood, self.n_features_in_, outputs, self.info_
+            self.positions_,
+            self.energy_,
+            self._network(),
+            self.likelihood_,
+            self.n_features_in_,
+            self._outputs(),
+            self.info_,
         )
 
     def diagnose(self) -> Report | None:
@@ -105,26 +105,30 @@ class FunctionalBNN(BaseEstimator, ABC):
         return diagnose(samples, self.novelty_.reference[:DIAGNOSED_ROWS]) if samples.draws >= FEWEST_DRAWS else None
 
     def novelty(self, X: Any) -> np.ndarray:
-        """How far each row lies from the training data in the prior's metric: 0 on a training row, 1 out of its sight.
+        """Distance of each row from the training data in the prior's metric: 0 on a training row, 1 far from all.
 
         Distances are those of the kernel to the nearest training row, sqrt(½ (k(x, x) + k(x', x') − 2 k(x, x')) / v)
-        with v the prior's variance. `novelty_.usual` is what 99 % of the training rows have to each other.
+        with v the prior's variance. `novelty_.threshold` is the 99 % quantile of the distances between training rows.
         """
         return self.novelty_.distance(self._inputs(X))
 
     def _check_params(self) -> None:
-        if self.method not in METHODS:
-            raise ValueError(f"unknown method {self.method!r}; choose one of {', '.join(METHODS)}")
+        if not isinstance(self.method, str) or self.method not in methods.INFERENCE:
+            raise ValueError(f"unknown method {self.method!r}; choose one of {', '.join(methods.INFERENCE)}")
         if self.prior not in PRIORS:
             raise ValueError(f"unknown prior {self.prior!r}; choose 'pretrained' or 'fixed'")
         if self.prior == "fixed" and self.kernel == "auto":
             raise ValueError("prior='fixed' takes a kernel as it is, but kernel='auto' leaves it open: name one")
 
+    @property
+    def _method(self) -> Method:
+        return methods.INFERENCE[self.method]
+
     def _network(self) -> MLP:
         return MLP(tuple(self.hidden), initial="fan_in", skip=self.skip_)
 
     def _rows(self, X: Any, y: np.ndarray, sample_weight: Any) -> Rows:
-        """The rows as they are fitted; `units_` is set."""
+        """The rows as they are fitted; `scale_` is set."""
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         seen = weights > 0
         both, place = np.unique(np.column_stack([X, y])[seen], axis=0, return_inverse=True)
@@ -132,40 +136,40 @@ class FunctionalBNN(BaseEstimator, ABC):
         order = np.random.default_rng(0).permutation(len(both))
         rows = Rows(both[order, :-1], both[order, -1], weights[order])
         with np.errstate(over="ignore"):
-            self.units_ = Units(*moments(rows.x, rows.weights))
-        if not np.isfinite(self.units_.scale).all():
-            column = int(np.argmin(np.isfinite(self.units_.scale)))
+            self.scale_ = Standardiser(*moments(rows.x, rows.weights))
+        if not np.isfinite(self.scale_.x_std).all():
+            column = int(np.argmin(np.isfinite(self.scale_.x_std)))
             raise ValueError(f"the numbers of feature {column} are too large to be squared: give it in other units")
         return rows
 
     def _inputs(self, X: Any) -> np.ndarray:
         """New rows, checked and standardised."""
         check_is_fitted(self)
-        return self.units_.standardised(validate_data(self, X, dtype=np.float64, reset=False))
+        return self.scale_.x(validate_data(self, X, dtype=np.float64, reset=False))
 
-    def _infer(self, rows: Rows, found: Found, nugget: float, likelihood: Gaussian | Categorical) -> None:
+    def _infer(self, rows: Rows, found: FittedPrior, nugget: float) -> None:
         """Sample or fit the network to standardised rows; what it takes to predict is set."""
-        rows = rows._replace(x=self.units_.standardised(rows.x))
+        rows = rows._replace(x=self.scale_.x(rows.x))
         # Where the process is linear far from the data the network is too, and elsewhere neither is.
         self.skip_ = isinstance(found.kernel, str) and is_linear_in_part(found.kernel)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        posterior = self._posterior(rows, found.process, nugget, Weighted(likelihood, rows.weights))
-        if self.method in PADDED:
+        posterior = self._posterior(rows, found.process, nugget)
+        if self._method.can_pad:
             # Cross-validation, whose parts differ by a row, compiles once.
-            posterior = posterior.padded(recipe.padded_rows(len(rows.x)))
+            posterior = posterior.padded(defaults.padded_rows(len(rows.x)))
         shared = {"checkpoint": self.checkpoint, "progress": self.progress, "keep_interrupted": True}
-        if self.method in recipe.SAMPLERS:
+        if self._method.is_sampler:
             burn_in = _checks.count(self.burn_in, "burn_in", least=0)
             samples = sample(
                 seed,
                 posterior,
-                recipe.SAMPLERS[self.method].sampler(posterior),
+                self._method.sampler(posterior),
                 draws=self.samples,
-                thinning=recipe.thinning_for(len(rows.x), self.thinning, STRETCH),
+                thinning=defaults.thinning_for(len(rows.x), self.thinning, STRETCH),
                 burn_in=0,
                 chains=self.chains,
-                warm_up=recipe.warm_up_for(burn_in, adam_steps=max(burn_in // 2, 1)),
-                back_off=recipe.BACK_OFFS,
+                warm_up=defaults.warm_up_for(burn_in, adam_steps=max(burn_in // 2, 1)),
+                back_off=defaults.BACK_OFFS,
                 **shared,
             )
             samples.info["burn_in"] = burn_in
@@ -173,7 +177,7 @@ class FunctionalBNN(BaseEstimator, ABC):
             samples = variational.fit(
                 seed,
                 posterior,
-                _approximation(self.method),
+                self._method.approximation(),
                 steps=self.steps,
                 learning_rate=cyclical(LEARNING_RATE, length=self.steps),
                 draws=self.chains * self.samples,
@@ -184,39 +188,48 @@ class FunctionalBNN(BaseEstimator, ABC):
         self.prior_, self.kernel_, self.n_rows_ = found.process, found.kernel, len(rows.x)
         self.novelty_ = Novelty.of(found.process, rows.x)
 
-    def _posterior(self, rows: Rows, process: GaussianProcess, nugget: float, likelihood: Weighted) -> Posterior:
-        x, network = rows.x, self._network()
-        if self.method in ("sgld", "sghmc", "bbb"):
-            weights, batch = GaussianWeights(), recipe.batch_size_for(len(x))
-            if self.method == "bbb":
-                weights, batch = GaussianWeights(WEIGHT_SCALE, "fan_in"), FITTED_BATCH
-            return parameter_space(network, x, rows.y, prior=weights, likelihood=likelihood, batch_size=batch)
-        measurement, batch = recipe.measured_at(x), recipe.batch_size_for(len(x))
-        if self.method in recipe.VARIATIONAL:
-            nugget, batch = max(nugget, SMALLEST_REDRAWN_NUGGET), FITTED_BATCH
-            measurement = subset(x, min(FITTED_POINTS, len(x)))
-            if self.method == "fbnn":
-                measurement = box(x.min(axis=0), x.max(axis=0), RANDOM_POINTS)
-        prior = GaussianProcess(process.kernel, process.mean, nugget)
+    def _posterior(self, rows: Rows, process: GaussianProcess, nugget: float) -> Posterior:
+        method, network = self._method, self._network()
+        batch_size = method.batch_size(len(rows.x))
+        if not method.is_functional:
+            return parameter_space(
+                network,
+                rows.x,
+                rows.y,
+                prior=method.weight_prior,
+                likelihood=self.likelihood_,
+                batch_size=batch_size,
+                weights=rows.weights,
+            )
+        if method.is_variational:
+            nugget = max(nugget, SMALLEST_REDRAWN_NUGGET)
         return function_space(
-            network, x, rows.y, prior=prior, measurement=measurement, likelihood=likelihood, batch_size=batch
+            network,
+            rows.x,
+            rows.y,
+            prior=GaussianProcess(process.kernel, process.mean, nugget),
+            measurement=method.measurement(rows.x),
+            likelihood=self.likelihood_,
+            batch_size=batch_size,
+            weights=rows.weights,
         )
 
     def _predictions(self, X: Any) -> Iterator[Any]:
         """Predictions in standardised units, for some rows at a time."""
         x, samples = self._inputs(X), self.samples_
-        for start in range(0, len(x), ROWS_PER_CALL):
-            block = x[start : start + ROWS_PER_CALL]
-            padded = np.concatenate([block, np.repeat(block[-1:], ROWS_PER_CALL - len(block), axis=0)])
-            yield samples.predict(padded), len(block)
+        for block, rows in _blocks(x):
+            yield samples.predict(block), rows
 
-    def _each(self, X: Any, law: Callable[[Any], np.ndarray]) -> np.ndarray:
-        """`law` of the predictions, its axis of rows first."""
-        return np.concatenate([law(prediction)[:rows] for prediction, rows in self._predictions(X)])
+    def _each(self, X: Any, function: Callable[[Any], np.ndarray]) -> np.ndarray:
+        """`function` of the predictions, its axis of rows first."""
+        return np.concatenate([function(prediction)[:rows] for prediction, rows in self._predictions(X)])
 
     def _draws(self, X: Any, n: int | None = None) -> np.ndarray:
         """Function values in standardised units, (n, rows, outputs); by default of every draw."""
-        values = np.moveaxis(self._each(X, lambda law: np.moveaxis(_functions(law), 1, 0)), 0, 1)
+        samples, x = self.samples_, self._inputs(X)
+        blocks = [samples.functions(block)[:, :, :rows] for block, rows in _blocks(x)]
+        values = np.concatenate(blocks, axis=2)
+        values = values.reshape(-1, *values.shape[2:])
         if n is None:
             return values
         if not 1 <= n <= len(values):
@@ -224,29 +237,12 @@ class FunctionalBNN(BaseEstimator, ABC):
         return values[np.linspace(0, len(values) - 1, n).round().astype(int)]
 
     @abstractmethod
-    def _likelihood(self) -> Gaussian | Categorical:
-        """Of a fitted model, in standardised units."""
-
-    @abstractmethod
     def _outputs(self) -> int:
         """Of the network."""
 
 
-def moments(values: np.ndarray, weights: np.ndarray) -> tuple[Any, Any]:
-    """Weighted mean and standard deviation of each column; a constant has 1."""
-    mean = np.average(values, axis=0, weights=weights)
-    std = np.sqrt(np.average(np.square(values - mean), axis=0, weights=weights))
-    # The standard deviation of equal numbers may be a rounding error instead of zero.
-    return mean, np.where(np.ptp(values, axis=0) > 0, std, 1.0)
-
-
-def _functions(law: GaussianPrediction | CategoricalPrediction) -> np.ndarray:
-    return law.functions if isinstance(law, GaussianPrediction) else law.logits
-
-
-def _approximation(method: str) -> variational.Method:
-    if method == "bbb":
-        return variational.bbb(draws_per_step=4, initial_log_std=-5.0)
-    if method == "fbnn":
-        return variational.fbnn(draws_per_step=30, initial_log_std=-5.0)
-    return variational.ifbnn(draws_per_step=4, initial_log_std=-5.0, functions=16, coupling=COUPLING)
+def _blocks(x: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
+    """Blocks of as many rows each, the last row repeated, and how many of them count."""
+    for start in range(0, len(x), ROWS_PER_CALL):
+        block = x[start : start + ROWS_PER_CALL]
+        yield np.concatenate([block, np.repeat(block[-1:], ROWS_PER_CALL - len(block), axis=0)]), len(block)

@@ -1,13 +1,13 @@
-"""Classification with probabilities that know what they do not know, as scikit-learn has it."""
+"""Classification with calibrated probabilities: a scikit-learn estimator."""
 
 from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
-from fsgmcmc import recipe
+from fsgmcmc import defaults
 from fsgmcmc.estimators.base import FunctionalBNN
 from fsgmcmc.estimators.prior import of_classes
 from fsgmcmc.likelihoods import Dirichlet
@@ -20,8 +20,8 @@ class FunctionalBNNClassifier(ClassifierMixin, FunctionalBNN):
 
     Labels are turned into regression targets with known noise (`Dirichlet`), to which first the processes are fitted
     and then the network; a softmax of its logits gives the probabilities. Parameters and attributes are those of
-    `FunctionalBNNRegressor` but for the noise: `classes_` are the labels, and `noise_scale_` is 1 where like rows have
-    one label and more where they have several.
+    `FunctionalBNNRegressor` but for the noise: `classes_` are the labels. `likelihood_.noise_scale` is 1 where
+    similar rows have one label and larger where they have several.
 
     Example:
         >>> X = np.linspace(-1, 1, 40)[:, None]
@@ -33,7 +33,7 @@ class FunctionalBNNClassifier(ClassifierMixin, FunctionalBNN):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "FunctionalBNNClassifier":
         """Sample the posterior given rows X (n, features), labels y (n,), and how often each row counts.
 
-        Ctrl-C ends the fit with the draws there are; `info_["interrupted"]` tells.
+        Ctrl-C ends the fit with the draws there are; `info_["interrupted"]` is then true.
         """
         self._check_params()
         X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
@@ -41,14 +41,14 @@ class FunctionalBNNClassifier(ClassifierMixin, FunctionalBNN):
         self.classes_, labels = np.unique(y, return_inverse=True)
         rows = self._rows(X, labels.astype(np.float64), sample_weight)
         if len(np.unique(rows.y)) < 2:
-            raise ValueError(f"y holds one class, {self.classes_[int(rows.y[0])]!r}: there is nothing to tell apart")
+            raise ValueError(f"y holds one class, {self.classes_[int(rows.y[0])]!r}: classification needs two")
         rows = rows._replace(y=rows.y.astype(np.int32))
-        found = of_classes(self.kernel, self.prior == "pretrained", rows.x, rows.y, len(self.classes_), self.units_)
-        self.noise_scale_ = found.noise
+        found = of_classes(self.kernel, self.prior == "pretrained", rows.x, rows.y, len(self.classes_), self.scale_)
+        self.likelihood_ = Dirichlet(len(self.classes_), noise_scale=found.noise)
         _, noise = dirichlet_targets(np.arange(len(self.classes_)), len(self.classes_), noise_scale=found.noise)
         typical = float(np.sqrt(np.mean(np.square(noise))))
-        nugget = recipe.nugget_for(found.process, self.units_.standardised(rows.x), typical)
-        self._infer(rows, found, nugget, self._likelihood())
+        nugget = defaults.nugget_for(found.process, self.scale_.x(rows.x), typical)
+        self._infer(rows, found, nugget)
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -58,19 +58,15 @@ class FunctionalBNNClassifier(ClassifierMixin, FunctionalBNN):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of `classes_`, (rows, classes)."""
-        return self._each(X, lambda law: law.probabilities)
+        return self._each(X, lambda prediction: prediction.probabilities)
 
     def sample_functions(self, X: Any, n: int | None = None) -> np.ndarray:
         """Logits drawn from the posterior at the rows: (n, rows, classes); by default every draw."""
         return self._draws(X, n).astype(np.float64)
 
-    def predict_law(self, X: Any) -> CategoricalPrediction:
-        """The whole predictive law: probabilities, entropy and mutual information (`fsgmcmc.metrics` takes it)."""
+    def predict_distribution(self, X: Any) -> CategoricalPrediction:
+        """The predictive distribution: probabilities, entropy and mutual information, for `fsgmcmc.metrics`."""
         return CategoricalPrediction(self._draws(X))
-
-    def _likelihood(self) -> Dirichlet:
-        check_is_fitted(self, "classes_")
-        return Dirichlet(len(self.classes_), noise_scale=self.noise_scale_)
 
     def _outputs(self) -> int:
         return len(self.classes_)

@@ -2,8 +2,8 @@
 
     d(x, x')² = ½ (k(x, x) + k(x', x') − 2 k(x, x')) / v,    v = mean of k over the training rows
 
-For a stationary kernel d² = 1 − ρ: 0 where the function must be the same, 1 where the points know nothing of each
-other. A linear part of the kernel lets d grow without bound, as its uncertainty does.
+For a stationary kernel d² = 1 − ρ: 0 where the function must be the same, 1 where the values are
+independent. A linear part of the kernel lets d grow without bound, as its uncertainty does.
 """
 
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ from fsgmcmc.priors.kernels import evaluate
 # Training rows that stand for all, and rows whose distances to them are computed at once.
 REFERENCE_ROWS = 2000
 ROWS_PER_CALL = 500
-# Of the training rows, whose distance to the others is usual.
-USUAL = 0.99
+# Quantile of the distances between training rows beyond which a row is new.
+QUANTILE = 0.99
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,14 +30,14 @@ class Novelty:
 
     process: GaussianProcess
     reference: Float[np.ndarray, "rows features"]
-    usual: float
+    threshold: float
 
     @classmethod
     def of(cls, process: GaussianProcess, x: np.ndarray) -> "Novelty":
         """Of the training rows x, which are in random order; of many, the first stand for all."""
         reference = x[:REFERENCE_ROWS]
         distances = cls(process, reference, np.nan).distance(reference, itself=True)
-        return cls(process, reference, float(np.quantile(distances, USUAL)) if len(x) > 1 else 0.0)
+        return cls(process, reference, float(np.quantile(distances, QUANTILE)) if len(x) > 1 else 0.0)
 
     def distance(self, x: Float[np.ndarray, "n features"], itself: bool = False) -> Float[np.ndarray, " n"]:
         """From each row of x to the nearest reference row; to the nearest other one where x is the reference."""
@@ -51,8 +51,8 @@ class Novelty:
 
     @property
     def limit(self) -> float:
-        """Beyond which a row is new: the usual distance, and what float32 calls none."""
-        return max(self.usual, float(np.finfo(np.float32).eps) ** 0.5)
+        """Beyond which a row is new: the threshold, or the rounding error of float32."""
+        return max(self.threshold, float(np.finfo(np.float32).eps) ** 0.5)
 
     def is_new(self, x: Float[np.ndarray, "n features"]) -> np.ndarray:
         """Which rows lie farther from the training rows than these from each other."""

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from tinygp.kernels import Kernel
 
+from fsgmcmc.data.standardiser import Standardiser
 from fsgmcmc.priors import GaussianProcess, kernel_by_name, pretrain, pretrain_classes, select_kernel
 from fsgmcmc.priors.dirichlet import dirichlet_targets
 from fsgmcmc.priors.selection import SCREENING_EPOCHS, SCREENING_ROWS, SINGLE
@@ -24,20 +25,7 @@ EPOCHS = 100
 NOISE = 0.3
 
 
-class Units(NamedTuple):
-    """Mean and standard deviation of each input, and of the target."""
-
-    shift: np.ndarray
-    scale: np.ndarray
-    target_shift: float = 0.0
-    target_scale: float = 1.0
-
-    def standardised(self, x: np.ndarray) -> Float[np.ndarray, "rows features"]:
-        """Inputs in standard deviations from their mean, as float32."""
-        return ((x - self.shift) / self.scale).astype(np.float32)
-
-
-class Found(NamedTuple):
+class FittedPrior(NamedTuple):
     """A Gaussian process, the noise beside it, and the kernel: its word, or as given.
 
     The noise is in standard deviations of y; of labels it is the factor t of `fsgmcmc.priors.dirichlet`.
@@ -62,35 +50,39 @@ class InUnits(Kernel):
         return inner / jnp.square(self.target_scale)
 
 
-def of_targets(kernel: str | Kernel, pretrained: bool, x: Any, y: Any, noise: float | None, units: Units) -> Found:
+def of_targets(
+    kernel: str | Kernel, pretrained: bool, x: Any, y: Any, noise: float | None, scale: Standardiser
+) -> FittedPrior:
     """Of a regression: x and y are in the units of the data, and so is a noise that is known."""
     words, known = isinstance(kernel, str), noise
     if words:
-        x, y = units.standardised(x), (y - units.target_shift) / units.target_scale
-        known = None if noise is None else noise / units.target_scale
+        x, y = scale.x(x), scale.y(y)
+        known = None if noise is None else noise / scale.y_std
     if kernel == "auto":
         chosen = select_kernel(x, y, epochs=EPOCHS, max_points=ROWS)
         if known is None:
-            return Found(chosen.fit.prior, float(chosen.fit.noise), chosen.kernel)
+            return FittedPrior(chosen.fit.prior, float(chosen.fit.noise), chosen.kernel)
         kernel = chosen.kernel
     form = kernel_by_name(kernel, x.shape[1]) if isinstance(kernel, str) else kernel
-    unit, centre = (1.0, 0.0) if words else (units.target_scale, units.target_shift)
+    unit, centre = (1.0, 0.0) if words else (scale.y_std, scale.y_mean)
     process, found = GaussianProcess(form, centre), NOISE * unit if known is None else known
     if pretrained:
         process, fitted, *_ = pretrain(process, x, y, EPOCHS, noise=known, max_points=ROWS)
         found = float(fitted)
     if words:
-        return Found(process, found, kernel)
+        return FittedPrior(process, found, kernel)
     assert isinstance(process.kernel, Kernel)
-    carried = InUnits(process.kernel, units.shift, units.scale, units.target_scale)
-    mean = (float(process.mean) - units.target_shift) / units.target_scale
-    return Found(GaussianProcess(carried, mean), found / units.target_scale, kernel)
+    carried = InUnits(process.kernel, scale.x_mean, scale.x_std, scale.y_std)
+    mean = (float(process.mean) - scale.y_mean) / scale.y_std
+    return FittedPrior(GaussianProcess(carried, mean), found / scale.y_std, kernel)
 
 
-def of_classes(kernel: str | Kernel, pretrained: bool, x: Any, labels: np.ndarray, classes: int, units: Units) -> Found:
+def of_classes(
+    kernel: str | Kernel, pretrained: bool, x: Any, labels: np.ndarray, classes: int, scale: Standardiser
+) -> FittedPrior:
     """Of the logits: one process for each class with a kernel that they share, and means that are fitted."""
     words = isinstance(kernel, str)
-    x = units.standardised(x) if words else x
+    x = scale.x(x) if words else x
 
     def fit(kernel: str | Kernel, rows: int, epochs: int) -> Any:
         form = kernel_by_name(kernel, x.shape[1]) if isinstance(kernel, str) else kernel
@@ -106,5 +98,5 @@ def of_classes(kernel: str | Kernel, pretrained: bool, x: Any, labels: np.ndarra
     process = found.prior
     if not words:
         assert isinstance(process.kernel, Kernel)
-        process = GaussianProcess(InUnits(process.kernel, units.shift, units.scale, 1.0), process.mean)
-    return Found(process, found.noise_scale, kernel)
+        process = GaussianProcess(InUnits(process.kernel, scale.x_mean, scale.x_std, 1.0), process.mean)
+    return FittedPrior(process, found.noise_scale, kernel)

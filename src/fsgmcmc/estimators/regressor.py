@@ -1,5 +1,6 @@
-"""Regression with error bars, as scikit-learn has it."""
+"""Regression with error bars: a scikit-learn estimator."""
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -7,33 +8,34 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
-from fsgmcmc import recipe
-from fsgmcmc.estimators.base import FunctionalBNN, moments
+from fsgmcmc import defaults
+from fsgmcmc.data.standardiser import moments
+from fsgmcmc.estimators.base import FunctionalBNN
 from fsgmcmc.estimators.prior import of_targets
-from fsgmcmc.likelihoods import Gaussian
-from fsgmcmc.predictions import GaussianPrediction
+from fsgmcmc.likelihoods import Gaussian, Likelihood
 
-NOISE_LAWS = ("student", "gaussian")
+NOISE_DISTRIBUTIONS = ("student", "gaussian")
 
 
 class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
     """A Bayesian neural network whose prior is a Gaussian process on the function it computes.
 
-    Inputs and targets are standardised inside; everything that goes in or comes out is in the units of the data.
+    Inputs and targets are standardised internally; all arguments and results are in the units of the data.
 
     Args:
-        kernel: The prior in a word: "rbf" (smooth), "matern52", "matern32", "matern12" (rougher), "linear",
+        kernel: The prior as a word: "rbf" (smooth), "matern52", "matern32", "matern12" (rougher), "linear",
             "periodic", or words joined by + and *, with a lengthscale for each feature; "auto" chooses a form by
             evidence. Or a tinygp kernel, whose numbers are in the units of the data.
         method: "fsghmc", "fsgld" (priors on functions), "sghmc", "sgld" (priors on weights), or one of the variational
             "fbnn", "ifbnn" and "bbb".
-        hidden: Units of each hidden layer. A line past them is added where the kernel has a linear part.
+        hidden: Units of each hidden layer. A linear skip connection is added where the kernel has a linear part.
         prior: "pretrained" fits the kernel's numbers, the mean and the noise by marginal likelihood; "fixed" takes the
             kernel as it is, around the mean of y. A word has unit numbers, in standard deviations of the data.
         noise: Standard deviation of the observations in the units of y, where it is known; None learns it.
-        noise_law: The law of a noise that is learned: "student" learns its tails too, nearly Gaussian unless many rows
-            say otherwise, and "gaussian" has none. A noise that is known is Gaussian, and so is that of the variational
-            methods.
+        noise_distribution: Distribution of a learned noise: "student" learns its tails too, nearly Gaussian unless many
+            rows are in the tails, or "gaussian". Known noise is Gaussian, and so is that of the variational methods.
+        likelihood: A `Likelihood` of the targets as they are, such as one of counts; None is real targets with noise.
+            Targets are then not standardised, and the kernel describes the function of that likelihood.
         chains: Chains.
         samples: Draws kept from each chain.
         burn_in: Steps before them; half as many steps of Adam come first.
@@ -41,12 +43,14 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
         steps: Steps of the variational methods, which draw `chains` × `samples` times from what they end with.
         random_state: A seed, or a `numpy.random.RandomState`, that fixes the result.
         progress: Show a progress bar where there is a terminal.
-        checkpoint: A file from which a fit that was interrupted after its burn-in continues.
+        checkpoint: A file from which an interrupted fit resumes, also within its warm-up.
 
     Attributes:
         prior_: The Gaussian process, in standardised units.
         kernel_: Its form in words, or the kernel given.
-        noise_: Standard deviation of the observations: the mean over draws, in the units of y.
+        likelihood_: The likelihood of the standardised targets.
+        noise_: Standard deviation of the observations: the mean over draws, in the units of y; None where the
+            likelihood has no noise.
         samples_: The draws, with diagnostics and predictions of the rest of the library.
         n_features_in_: Features.
 
@@ -58,7 +62,7 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
         True
     """
 
-    def __init__(  # of any type: `fit` is where scikit-learn wants them checked
+    def __init__(  # of any type: scikit-learn's convention is to check them in `fit`
         self,
         kernel: Any = "auto",
         method: Any = "fsghmc",
@@ -66,7 +70,8 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
         hidden: Any = (50, 50),
         prior: Any = "pretrained",
         noise: Any = None,
-        noise_law: Any = "student",
+        noise_distribution: Any = "student",
+        likelihood: Any = None,
         chains: Any = 4,
         samples: Any = 25,
         burn_in: Any = 3000,
@@ -91,37 +96,58 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
             checkpoint=checkpoint,
         )
         self.noise = noise
-        self.noise_law = noise_law
+        self.noise_distribution = noise_distribution
+        self.likelihood = likelihood
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "FunctionalBNNRegressor":
         """Sample the posterior given rows X (n, features), targets y (n,), and how often each row counts.
 
-        Ctrl-C ends the fit with the draws there are; `info_["interrupted"]` tells.
+        Ctrl-C ends the fit with the draws there are; `info_["interrupted"]` is then true.
         """
         self._check_params()
-        if self.noise_law not in NOISE_LAWS:
-            raise ValueError(f"unknown noise_law {self.noise_law!r}; choose 'student' or 'gaussian'")
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
         rows = self._rows(X, y.astype(np.float64), sample_weight)
-        shift, scale = moments(rows.y, rows.weights)
-        self.units_ = self.units_._replace(target_shift=float(shift), target_scale=float(scale))
-        found = of_targets(self.kernel, self.prior == "pretrained", rows.x, rows.y, self.noise, self.units_)
-        self.noise_start_, self.noise_floor_ = found.noise, recipe.SAMPLED_NOISE_FLOOR
-        learned = self.noise_law if self.method in recipe.SAMPLERS else "gaussian"
-        self.noise_law_ = learned if self.noise is None else "known"
-        if self.method in ("fbnn", "ifbnn"):
-            self.noise_floor_ = max(found.noise, recipe.LEAST_NOISE)
-        nugget = recipe.nugget_for(found.process, self.units_.standardised(rows.x), found.noise)
-        self._infer(rows._replace(y=(rows.y - shift) / scale), found, nugget, self._likelihood())
-        std = self._likelihood().std(self.samples_.params.likelihood)
-        self.noise_ = float(np.mean(std)) * self.units_.target_scale
+        pretrained = self.prior == "pretrained"
+        if self.likelihood is not None:
+            latent = np.asarray(self.likelihood.latent_targets(self.likelihood.targets(rows.y)), np.float64)[:, 0]
+            found = of_targets(self.kernel, pretrained, rows.x, latent, None, self.scale_)
+            self.likelihood_ = self.likelihood
+        else:
+            mean, std = moments(rows.y, rows.weights)
+            self.scale_ = replace(self.scale_, y_mean=float(mean), y_std=float(std))
+            found = of_targets(self.kernel, pretrained, rows.x, rows.y, self.noise, self.scale_)
+            self.likelihood_ = self._noise_likelihood(found.noise)
+            rows = rows._replace(y=(rows.y - mean) / std)
+        nugget = defaults.nugget_for(found.process, self.scale_.x(rows.x), found.noise)
+        self._infer(rows, found, nugget)
+        noise = self.likelihood_.noise_std(self.samples_.params.likelihood)
+        self.noise_ = None if noise is None else float(np.mean(noise)) * self.scale_.y_std
         return self
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        if self.noise_distribution not in NOISE_DISTRIBUTIONS:
+            raise ValueError(f"unknown noise_distribution {self.noise_distribution!r}; choose 'student' or 'gaussian'")
+        if self.likelihood is not None and not isinstance(self.likelihood, Likelihood):
+            raise TypeError(f"likelihood must be a Likelihood or None, not {self.likelihood!r}")
+        if self.likelihood is not None and self.noise is not None:
+            raise ValueError("give either a noise or a likelihood, whose noise is its own")
+
+    def _noise_likelihood(self, noise: float) -> Gaussian:
+        """Known noise, or noise that is learned from this start."""
+        if self.noise is not None:
+            return Gaussian(noise)
+        floor = defaults.SAMPLED_NOISE_FLOOR
+        if self._method.is_variational and self._method.is_functional:
+            floor = max(noise, defaults.LEAST_NOISE)
+        heavy_tails = self._method.is_sampler and self.noise_distribution == "student"
+        return defaults.learned_noise(noise, floor, heavy_tails)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The mean at each row and, if asked for, the standard deviation of an observation there."""
-        moments = self._each(X, lambda law: np.column_stack([law.mean, law.std]))
-        mean = self._in_units(moments[:, 0])
-        return (mean, self.units_.target_scale * moments[:, 1]) if return_std else mean
+        moments = self._each(X, lambda prediction: np.column_stack([prediction.mean, prediction.std]))
+        mean = self.scale_.original_y(moments[:, 0])
+        return (mean, self.scale_.y_std * moments[:, 1]) if return_std else mean
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper end of the central interval that holds an observation with this probability."""
@@ -133,28 +159,22 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
     def predict_quantiles(self, X: Any, quantiles: Any = (0.05, 0.5, 0.95)) -> np.ndarray:
         """Quantiles of an observation at each row, (rows, quantiles)."""
         levels = [float(level) for level in np.ravel(quantiles)]
-        return self._in_units(self._each(X, lambda law: law.quantile(levels)[:, :, 0].T))
+        return self.scale_.original_y(self._each(X, lambda prediction: prediction.quantile(levels)[:, :, 0].T))
 
     def sample_functions(self, X: Any, n: int | None = None) -> np.ndarray:
         """Functions drawn from the posterior, without noise, at the rows: (n, rows); by default every draw.
 
-        A draw is one function at all rows of X, so that differences and sums between rows have their right spread.
+        A draw is one function at all rows of X, so that differences and sums between rows have the right spread.
         """
-        return self._in_units(self._draws(X, n)[..., 0])
+        return self.scale_.original_y(self._draws(X, n)[..., 0])
 
-    def predict_law(self, X: Any) -> GaussianPrediction:
-        """The whole predictive law: densities, scores, epistemic and aleatoric parts (`fsgmcmc.metrics` takes it)."""
+    def predict_distribution(self, X: Any) -> Any:
+        """The predictive distribution: densities, scores, epistemic and aleatoric parts, for `fsgmcmc.metrics`."""
         own = jax.tree.map(np.ravel, self.samples_.params.likelihood)
-        law = self._likelihood().predict(self._draws(X), own)
-        return law.rescaled(self.units_.target_shift, self.units_.target_scale)
-
-    def _in_units(self, values: np.ndarray) -> np.ndarray:
-        return self.units_.target_shift + self.units_.target_scale * values.astype(np.float64)
-
-    def _likelihood(self) -> Gaussian:
-        if self.noise_law_ == "known":
-            return Gaussian(self.noise_start_)
-        return recipe.learned_noise(self.noise_start_, self.noise_floor_, heavy_tails=self.noise_law_ == "student")
+        prediction = self.likelihood_.predict(self._draws(X), own)
+        if self.likelihood is not None:
+            return prediction
+        return prediction.rescaled(self.scale_.y_mean, self.scale_.y_std)
 
     def _outputs(self) -> int:
-        return 1
+        return self.likelihood_.outputs(np.zeros((1, 1)))

@@ -1,1 +1,4 @@
-"""The experiments of the paper, one module each: a `Config`, and `run`, `table` and `figure`."""
+"""The experiments of the paper, one folder each: `config` (settings and presets), `run` and `report`.
+
+`runner` runs a sweep in worker processes, `tables` is shared by several reports.
+"""

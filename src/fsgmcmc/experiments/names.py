@@ -1,4 +1,4 @@
-"""Lists of names as people type them: joined by commas, or the word all."""
+"""Lists of names on the command line: joined by commas, or the word all."""
 
 from collections.abc import Iterable
 
@@ -14,7 +14,7 @@ def listed(text: str) -> list[str]:
 
 
 def chosen(text: str, known: Iterable[str], what: str) -> tuple[str, ...]:
-    """The named ones of the known, or all of them.
+    """The names in the text, checked against the known ones; "all" is all known names.
 
     Example:
         >>> chosen("all", ["sgld", "fsgld"], "method")

@@ -1,4 +1,4 @@
-"""Priors: on the function a network computes, and on its weights."""
+"""Priors on the function of a network and on its weights."""
 
 from fsgmcmc.priors.dirichlet import PretrainedClasses, dirichlet_targets, pretrain_classes
 from fsgmcmc.priors.functional import Functional

@@ -1,13 +1,13 @@
-"""Gaussian processes for classes, by transformed Dirichlet targets (Milios et al., 2018).
+"""Gaussian processes for classification, with transformed Dirichlet targets (Milios et al., 2018).
 
     α_ic = α₀ + 1[y_i = c],    s²_ic = log(1/α_ic + 1),    ỹ_ic = log α_ic − s²_ic / 2,    σ̃_ic = t s_ic
 
-A label becomes a regression target for every class, with a noise that is known: near −0.33 for the class of the row and
-−6.91 for the others when α₀ = 0.01. One Gaussian process per class, with a constant mean, is fitted to them. It is a
-prior for the logits of a network, and a classifier of its own.
+A label becomes a regression target with known noise for every class: for α₀ = 0.01 about −0.33 for the class of the row
+and −6.91 for the others. One Gaussian process per class, with a constant mean, is fitted to these targets. It is a
+prior for the logits of a network, and also a classifier.
 
-The factor t, ours, is 1 where rows of a kind have one label. Where they have several, no smooth function is within the
-noise of the targets, and a kernel that is to explain them becomes short; a larger t makes room.
+The factor t is an addition of this library. It is 1 if similar rows have the same label. If they have different labels,
+no smooth function is within the noise of the targets, and the fitted lengthscales become short; a larger t avoids this.
 """
 
 from typing import NamedTuple
@@ -21,7 +21,7 @@ from fsgmcmc.predictions import CategoricalPrediction
 from fsgmcmc.priors.gaussian_process import GaussianProcess
 from fsgmcmc.priors.pretraining import pretrain
 
-# α₀: small, so that a label counts for much.
+# α₀; the smaller it is, the more informative is a label.
 CONCENTRATION = 0.01
 # Values of t, tried in this order as long as the evidence grows.
 NOISE_SCALES = (1.0, 1.4, 2.0, 2.8, 4.0)
@@ -46,9 +46,9 @@ def dirichlet_targets(
 
 
 class PretrainedClasses(NamedTuple):
-    """What `pretrain_classes` found.
+    """The result of `pretrain_classes`.
 
-    - `prior`: the Gaussian process of the logits, with fitted kernel and a mean for each class.
+    - `prior`: the Gaussian process of the logits, with a fitted kernel and a mean for each class.
     - `evidence`: log marginal likelihood of the transformed targets used.
     - `x`, `labels`: the rows used.
     - `concentration`: α₀.
@@ -63,10 +63,10 @@ class PretrainedClasses(NamedTuple):
     noise_scale: float
 
     def classify(self, x_new: ArrayLike, draws: int = 100, seed: int = 0) -> CategoricalPrediction:
-        """Predictions of the Gaussian processes alone: draws of their logits at each point by itself."""
+        """Predictions of the Gaussian processes without a network: draws of the logits, independent for each point."""
         x_new = _checks.matrix(x_new, "x_new")
         if x_new.shape[1:] != self.x.shape[1:]:
-            raise ValueError(f"x_new has rows of shape {x_new.shape[1:]}, those of the fit have {self.x.shape[1:]}")
+            raise ValueError(f"x_new has rows of shape {x_new.shape[1:]}, but the fit had {self.x.shape[1:]}")
         classes = np.size(self.prior.mean)
         targets = dirichlet_targets(self.labels, classes, self.concentration, self.noise_scale)
         exact = self.prior.condition(self.x, *targets)
@@ -88,20 +88,20 @@ def pretrain_classes(
     max_points: int = 1000,
     seed: int = 0,
 ) -> PretrainedClasses:
-    """Fit kernel and means to labels, through Dirichlet targets with their known noise.
+    """Fit kernel and means to labels, by Dirichlet targets with known noise.
 
     Args:
-        prior: The first start: one kernel that all classes share, or a tuple with one for each. Where it has one
-            mean, each class starts with that of the targets instead.
+        prior: The first start: one kernel for all classes, or a tuple with one for each class. If it has one mean, each
+            class starts with the mean of the targets instead.
         x: Points (n, …).
         labels: Their classes, 0 … classes − 1.
-        classes: How many there are.
-        epochs: Most iterations of L-BFGS; 0 returns the start.
+        classes: Number of classes.
+        epochs: Maximum number of L-BFGS iterations; 0 returns the start.
         concentration: α₀.
-        noise_scale: t, or None to have it chosen by evidence.
-        starts: Starts of the fit; see `pretrain`.
-        max_points: Most rows used.
-        seed: Of rows and starts.
+        noise_scale: t; None: it is selected by evidence.
+        starts: Number of starts; see `pretrain`.
+        max_points: Maximum number of rows.
+        seed: Seed of the rows and of the starts.
 
     Example:
         >>> from fsgmcmc.priors.kernels import rbf

@@ -2,9 +2,9 @@
 
     −log p(F) = ½ Σ_c ‖R_c (F_c − m_c)‖² + const,    R_cᵀ R_c = (K_c + δI)⁻¹,    F = f(X_M; w)
 
-`Functional` names the process, the points and the function of the parameters that it governs; `bind` prepares
-it for a loop. Fixed sets are whitened once, in float64; redrawn points are factorised at every step in float32,
-which a relative nugget of 1e-3 carries with ease.
+`Functional` has the process, the measurement points and the function of the parameters; `bind` prepares it for a loop.
+Fixed sets are whitened once, in float64. Redrawn points are factorised at every step in float32, for which a relative
+nugget of 1e-3 is large enough.
 """
 
 from collections.abc import Callable
@@ -21,9 +21,9 @@ from fsgmcmc.priors.base import Prior
 from fsgmcmc.priors.gaussian_process import GaussianProcess, in_float64
 from fsgmcmc.random import normal
 
-# A float32 Cholesky factor of a smooth kernel breaks down a little below this relative nugget.
+# The float32 Cholesky factorisation of a smooth kernel fails slightly below this relative nugget.
 SMALLEST_REDRAWN_NUGGET = 1e-4
-# The covariance of a pool up to this size is computed once and indexed; beyond, it would fill the memory.
+# The covariance of a pool up to this size is computed once and indexed; for larger pools it needs too much memory.
 LARGEST_POOL = 2000
 
 
@@ -31,9 +31,9 @@ class Functional(Prior):
     """A Gaussian-process prior at measurement points, on the network or on another function of its parameters.
 
     Args:
-        process: The law of the function.
-        measurement: Where it is evaluated.
-        function: `function(params, x) -> (m, outputs)`; None is the network itself.
+        process: The prior of the function.
+        measurement: The points at which it is evaluated.
+        function: `function(params, x) -> (m, outputs)`; None: the network itself.
     """
 
     process: GaussianProcess
@@ -41,13 +41,13 @@ class Functional(Prior):
     function: Callable[[Any, Array], Array] | None = eqx.field(static=True, default=None)
 
     def bind(self) -> "BoundPrior":
-        """The form in which a potential evaluates it."""
+        """The prior in the form that a potential evaluates."""
         process = _leaves_float32(self.process)
         if isinstance(self.measurement, FixedSet):
             whitening = self.process.whitening(self.measurement.points)
             points = jnp.asarray(self.measurement.points)
             return FixedPrior(self.function, process, points, _float32(whitening))
-        # Once, instead of at every call of a compiled program.
+        # Copied once, not at every call of a compiled program.
         on_device = jax.tree.map(jnp.asarray, self.measurement)
         if isinstance(self.measurement, SetDraw):
             whitenings = np.stack([self.process.whitening(points) for points in self.measurement.sets])
@@ -66,59 +66,59 @@ class Functional(Prior):
 
 
 class BoundPrior(eqx.Module):
-    """A functional prior inside a potential: draw points and their factor, then price function values."""
+    """A functional prior inside a potential: it draws points and their factor, and computes the energy of values."""
 
     function: Callable[[Any, Array], Array] | None = eqx.field(static=True)
     process: GaussianProcess
 
-    def draw(self, key: PRNGKeyArray) -> tuple[Float[Array, "m *features"], Float[Array, "*c m m"]]:
-        """Measurement points and the factor that whitens function values there."""
-        raise TypeError("draw belongs to the concrete kinds of bound priors")
+    def draw(self, key: PRNGKeyArray, data: Any = None) -> tuple[Float[Array, "m *features"], Float[Array, "*c m m"]]:
+        """Measurement points, which may come from the posterior's data, and the factor that whitens values there."""
+        raise NotImplementedError(f"{type(self).__name__} must define draw(key, data)")
 
     def measure(
-        self, key: PRNGKeyArray, rows: Float[Array, "n *features"]
+        self, key: PRNGKeyArray, data: Any, rows: Float[Array, "n *features"]
     ) -> tuple[Float[Array, "m *features"], Float[Array, "*c m m"]]:
         """`draw`, given the rows of the minibatch."""
         del rows
-        return self.draw(key)
+        return self.draw(key, data)
 
     def shared_rows(self, batch_size: int) -> Int[np.ndarray, " m"] | None:
-        """Which rows of a minibatch are the measurement points, if they are."""
+        """The rows of a minibatch that are the measurement points; None if the points are drawn otherwise."""
         del batch_size
         return None
 
     def factor(self, points: Float[Array, "m *features"]) -> Float[Array, "*c m m"]:
-        """L, the Cholesky factor of the covariance at points of one step."""
+        """L, the Cholesky factor of the covariance at these points."""
         return jax.lax.linalg.cholesky(self.process.covariance(points), symmetrize_input=False)
 
     def whiten(self, factor: Float[Array, "*c m m"], residual: Float[Array, "m c"]) -> Float[Array, "m c"]:
-        """R (F − m), with R = L⁻¹ and L the Cholesky factor drawn."""
+        """R (F − m), with R = L⁻¹ and the Cholesky factor L of `draw`."""
         return _per_output(_solve, factor, residual)
 
     def energy(self, factor: Float[Array, "*c m m"], values: Float[Array, "m c"]) -> Float[Array, ""]:
         """−log p(values) up to a constant."""
         return 0.5 * jnp.sum(jnp.square(self.whiten(factor, values - self.process.mean)))
 
-    def colour(self, factor: Float[Array, "*c m m"], noise: Float[Array, "m c"]) -> Float[Array, "m c"]:
+    def unwhiten(self, factor: Float[Array, "*c m m"], noise: Float[Array, "m c"]) -> Float[Array, "m c"]:
         """Function values of the prior from independent normals: F = m + R⁻¹ η."""
         return self.process.mean + _per_output(jnp.matmul, factor, noise)
 
     def with_nugget(
         self, key: PRNGKeyArray, points: Float[Array, "m *features"], values: Float[Array, "*draws m c"]
     ) -> Float[Array, "*draws m c"]:
-        """Function values with the independent noise that the nugget stands for: F + sqrt(δ) ε."""
+        """Function values with independent noise whose variance is the nugget: F + sqrt(δ) ε."""
         noise = normal(key, values.size).reshape(values.shape)
         return values + jnp.sqrt(self.process.nugget_variance(points)) * noise
 
 
 class WhitenedPrior(BoundPrior):
-    """R itself is at hand, and applying it is one matrix product."""
+    """The factor is R itself, which is applied as one matrix product."""
 
     def whiten(self, factor: Float[Array, "*c m m"], residual: Float[Array, "m c"]) -> Float[Array, "m c"]:
         """R (F − m) with R given."""
         return _per_output(jnp.matmul, factor, residual)
 
-    def colour(self, factor: Float[Array, "*c m m"], noise: Float[Array, "m c"]) -> Float[Array, "m c"]:
+    def unwhiten(self, factor: Float[Array, "*c m m"], noise: Float[Array, "m c"]) -> Float[Array, "m c"]:
         """m + R⁻¹ η by a triangular solve."""
         return self.process.mean + _per_output(_solve, factor, noise)
 
@@ -129,9 +129,9 @@ class FixedPrior(WhitenedPrior):
     points: Float[Array, "m *features"]
     whitening: Float[Array, "*c m m"]
 
-    def draw(self, key: PRNGKeyArray) -> tuple[Float[Array, "m *features"], Float[Array, "*c m m"]]:
+    def draw(self, key: PRNGKeyArray, data: Any = None) -> tuple[Float[Array, "m *features"], Float[Array, "*c m m"]]:
         """The fixed points."""
-        del key
+        del key, data
         return self.points, self.whitening
 
 
@@ -141,62 +141,65 @@ class SetsPrior(WhitenedPrior):
     measurement: SetDraw
     whitening: Float[Array, "sets *c m m"]
 
-    def draw(self, key: PRNGKeyArray) -> tuple[Float[Array, "m *features"], Float[Array, "*c m m"]]:
+    def draw(self, key: PRNGKeyArray, data: Any = None) -> tuple[Float[Array, "m *features"], Float[Array, "*c m m"]]:
         """The points of a set, and its R."""
+        del data
         index = self.measurement.index(key)
         return jnp.asarray(self.measurement.sets)[index], self.whitening[index]
 
 
 class PooledPrior(BoundPrior):
-    """Points of a small pool: the covariance of the pool is at hand, its drawn block is factorised."""
+    """Points of a small pool: the covariance of the pool is stored, and the block of the drawn points is factorised."""
 
     measurement: PoolDraw
     covariance: Float[Array, "*c p p"]
 
-    def draw(self, key: PRNGKeyArray) -> tuple[Float[Array, "m *features"], Float[Array, "*c m m"]]:
-        """Some points of the pool and the Cholesky factor of their covariance."""
+    def draw(self, key: PRNGKeyArray, data: Any = None) -> tuple[Float[Array, "m *features"], Float[Array, "*c m m"]]:
+        """Random points of the pool and the Cholesky factor of their covariance."""
+        del data
         rows = self.measurement.indices(key)
         block = self.covariance[..., rows[:, None], rows[None, :]]
         return jnp.asarray(self.measurement.pool)[rows], jax.lax.linalg.cholesky(block, symmetrize_input=False)
 
 
 class RedrawnPrior(BoundPrior):
-    """Points from a continuum or a large pool: covariance and factor are new at every step."""
+    """Points from a continuum or a large pool: covariance and factor are computed at every step."""
 
     measurement: Measurement
 
-    def draw(self, key: PRNGKeyArray) -> tuple[Float[Array, "m *features"], Float[Array, "*c m m"]]:
+    def draw(self, key: PRNGKeyArray, data: Any = None) -> tuple[Float[Array, "m *features"], Float[Array, "*c m m"]]:
         """New points and the Cholesky factor of their covariance."""
+        del data
         points = self.measurement.draw(key)
         return points, self.factor(points)
 
 
 class MinibatchPrior(BoundPrior):
-    """Points of the minibatch, which the posterior hands over."""
+    """Rows of the minibatch, which the posterior passes to `measure`."""
 
     size: int = eqx.field(static=True)
 
     def measure(
-        self, key: PRNGKeyArray, rows: Float[Array, "n *features"]
+        self, key: PRNGKeyArray, data: Any, rows: Float[Array, "n *features"]
     ) -> tuple[Float[Array, "m *features"], Float[Array, "*c m m"]]:
         """Some of these rows and the Cholesky factor of their covariance."""
-        del key
+        del key, data
         points = rows[self.shared_rows(len(rows))]
         return points, self.factor(points)
 
     def shared_rows(self, batch_size: int) -> Int[np.ndarray, " m"]:
-        """Spread evenly, since neighbours in a minibatch may be neighbours in the data."""
+        """Evenly spaced rows, because adjacent rows of a minibatch may be adjacent in the data."""
         return np.arange(self.size) * batch_size // self.size
 
-    def draw(self, key: PRNGKeyArray) -> tuple[Float[Array, "m *features"], Float[Array, "*c m m"]]:
-        """Not possible: these points are not drawn alone."""
+    def draw(self, key: PRNGKeyArray, data: Any = None) -> tuple[Float[Array, "m *features"], Float[Array, "*c m m"]]:
+        """Not possible: the points are rows of a minibatch."""
         raise ValueError("measurement.minibatch is for samplers: give measurement.subset(x, size) instead")
 
 
 def _per_output(
     function: Callable[[Array, Array], Array], factor: Float[Array, "*c m m"], values: Float[Array, "m c"]
 ) -> Float[Array, "m c"]:
-    """function(factor, values), output by output where each has its own factor."""
+    """function(factor, values), separately for each output if each has its own factor."""
     if factor.ndim == 2:
         return function(factor, values)
     return jax.vmap(function, (0, 1), 1)(factor, values)
@@ -211,5 +214,5 @@ def _float32(matrix: np.ndarray) -> Float[Array, "*c m m"]:
 
 
 def _leaves_float32(process: GaussianProcess) -> GaussianProcess:
-    # Arrays, not Python floats, so that other hyperparameters do not mean another compilation.
+    # Arrays, not Python floats: other hyperparameters then need no new compilation.
     return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=jnp.float32), process)

@@ -5,8 +5,8 @@
     log p(F) = Σ_c −½ (F_c − m_c)ᵀ α_c − ½ log det C_c − ½ M log 2π,    α_c = C_c⁻¹ (F_c − m_c)
     ∇_F log p(F) = −α
 
-`gram`, `covariance`, `log_prob` and `score` are JAX functions in the dtype of the points. What happens once
-(whitening, draws, exact regression, evidence) is done in float64 on the host.
+`gram`, `covariance`, `log_prob` and `score` are JAX functions in the dtype of the points. Computations that are done
+once (whitening, draws, exact regression, evidence) use float64 on the host.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy  # its parts are loaded when they are first used
+import scipy  # submodules are loaded at first use
 from jaxtyping import Array, Float, PRNGKeyArray
 from numpy.typing import ArrayLike
 from tinygp.kernels import Kernel
@@ -34,12 +34,12 @@ Values: TypeAlias = Float[Array | np.ndarray, "M outputs"]
 Covariance: TypeAlias = Float[Array, "*outputs M M"]
 Kernels: TypeAlias = Kernel | tuple[Kernel, ...]
 
-# Data have noise of their own: their diagonal gets only what float64 rounding needs, relative to its mean.
+# Relative to the mean of the diagonal. Data have noise, so this covers only the rounding of float64.
 JITTER = 1e-10
 
 
 def _number(value: Any) -> Any:
-    """A Python float or a NumPy array, which suits float32 and float64 programs; JAX values as they are."""
+    """A Python float or a NumPy array, which works in float32 and float64 programs; JAX arrays are unchanged."""
     if isinstance(value, jax.Array):
         return value
     array = np.asarray(value, dtype=np.float64)
@@ -62,9 +62,8 @@ class GaussianProcess(Prior):
     Args:
         kernel: A tinygp kernel that all outputs share, or a tuple with one for each output.
         mean: The constant mean, one number or one for each output.
-        nugget: What is added to the diagonal of a covariance, in units of the mean of that diagonal.
-        embedding: What the kernel sees of points (n, …): a function to (n, d). By default all features of a point in a
-            row, which is a flattened image for images.
+        nugget: A number that is added to the diagonal of a covariance, in units of the mean of that diagonal.
+        embedding: A function from points (n, …) to inputs of the kernel (n, d). By default points are flattened.
 
     >>> from fsgmcmc.priors.kernels import rbf
     >>> prior = GaussianProcess(rbf(lengthscale=0.5))
@@ -90,7 +89,7 @@ class GaussianProcess(Prior):
         self.check_outputs()
 
     def gram(self, x: Points) -> Covariance:
-        """K without the nugget: (M, M), with a leading axis of outputs when each has its own kernel."""
+        """K without the nugget: (M, M), with a leading axis of outputs if each has its own kernel."""
         x = self.embed(x)
         return evaluate(self.kernel, x, x)
 
@@ -99,11 +98,11 @@ class GaussianProcess(Prior):
         return add_diagonal(self.gram(x), self.nugget)
 
     def nugget_variance(self, x: Points) -> Float[Array, "*outputs"]:
-        """δ, what `covariance` adds to the diagonal."""
+        """δ, which `covariance` adds to the diagonal."""
         return self.nugget * jnp.mean(evaluate(self.kernel, self.embed(x)), axis=-1)
 
     def embed(self, x: Points) -> Float[Array, "M d"]:
-        """What the kernel sees of points: `embedding`, or their features in a row."""
+        """The inputs of the kernel: the `embedding` of the points, or the flattened points."""
         x = jnp.asarray(x, dtype=jnp.result_type(x, jnp.float32))
         return x.reshape(len(x), -1) if self.embedding is None else self.embedding(x)
 
@@ -112,7 +111,7 @@ class GaussianProcess(Prior):
         return self._gaussian(x, f)[0].sum()
 
     def score(self, x: Points, f: Values) -> Float[Array, "M outputs"]:
-        """The gradient of `log_prob` in f, −C⁻¹ (f − m)."""
+        """The gradient of `log_prob` with respect to f, −C⁻¹ (f − m)."""
         return -self._gaussian(x, f)[2]
 
     def whitening(self, x: ArrayLike) -> Float[np.ndarray, "*outputs M M"]:
@@ -132,7 +131,7 @@ class GaussianProcess(Prior):
     def sample(
         self, key: PRNGKeyArray, x: ArrayLike, draws: int = 1, outputs: int | None = None
     ) -> Float[Array, "draws M outputs"]:
-        """Functions drawn from N(m, C) at x; `outputs` is what kernel and mean say, or else 1.
+        """Functions drawn from N(m, C) at x; `outputs` defaults to the number of kernels or means, or 1.
 
         >>> from fsgmcmc.priors.kernels import rbf
         >>> GaussianProcess(rbf()).sample(jax.random.key(0), np.zeros((5, 2)), draws=3).shape
@@ -147,7 +146,7 @@ class GaussianProcess(Prior):
     def condition(self, x: ArrayLike, y: ArrayLike, noise: ArrayLike) -> "GaussianProcessPosterior":
         """Exact regression on y = f(x) + noise × N(0, 1), with y (N,) or (N, outputs).
 
-        `noise` is a standard deviation: one number, one for each datum, or one for each datum and output.
+        `noise` is a standard deviation: one number, one for each row, or one for each row and output.
         """
         x, y, noise = check_data(x, y, noise)
         self.check_outputs(y.shape[1])
@@ -174,13 +173,13 @@ class GaussianProcess(Prior):
         )
 
     def check_outputs(self, values: int | None = None) -> int | None:
-        """The number of outputs on which kernel, mean and `values` agree, None when none of them says."""
+        """The number of outputs of kernel, mean and `values`, which must agree; None if it is not determined."""
         kernel = len(self.kernel) if isinstance(self.kernel, tuple) else None
         mean = len(self.mean) if np.ndim(self.mean) else None
-        said = {name: n for name, n in (("kernel", kernel), ("mean", mean), ("values", values)) if n is not None}
-        if len(set(said.values())) > 1:
-            raise ValueError(f"the numbers of outputs differ: {', '.join(f'{name} {n}' for name, n in said.items())}")
-        return next(iter(said.values()), None)
+        known = {name: n for name, n in (("kernel", kernel), ("mean", mean), ("values", values)) if n is not None}
+        if len(set(known.values())) > 1:
+            raise ValueError(f"the numbers of outputs differ: {', '.join(f'{name} {n}' for name, n in known.items())}")
+        return next(iter(known.values()), None)
 
     def _gaussian(self, x: Points, f: Values) -> tuple[Array, Array, Array]:
         self.check_outputs(jnp.shape(f)[1])
@@ -194,7 +193,7 @@ class GaussianProcess(Prior):
 
 @dataclass(frozen=True, eq=False)
 class GaussianProcessPosterior:
-    """A Gaussian process given data, their points embedded; `GaussianProcess.condition` makes one."""
+    """A Gaussian process conditioned on data with embedded points; `GaussianProcess.condition` builds it."""
 
     process: GaussianProcess
     x: Float[np.ndarray, "N d"]
@@ -205,8 +204,8 @@ class GaussianProcessPosterior:
     def predict(self, x_new: ArrayLike, noise: ArrayLike | None = None) -> "MomentPrediction":
         """Mean k_*ᵀ α + m, `epistemic` sd sqrt(k_** − ‖L⁻¹ k_*‖²) and noise sd `aleatoric`, each (M, outputs).
 
-        `noise` at the new points is one number, one for each point, or one for each point and output; when left
-        out it is that of the data, if they have one number.
+        `noise` at the new points is one number, one for each point, or one for each point and output. By default it is
+        the noise of the data, if that is one number.
 
         >>> from fsgmcmc.priors.kernels import rbf
         >>> posterior = GaussianProcess(rbf()).condition([[0.0]], [1.0], noise=0.5)
@@ -217,7 +216,7 @@ class GaussianProcessPosterior:
         from fsgmcmc.predictions import MomentPrediction
 
         if noise is None and self.noise.ndim:
-            raise ValueError("the data have a noise for each datum: give that of the new points, predict(x, noise)")
+            raise ValueError("the data have a noise for each row: give the noise of the new points, predict(x, noise)")
         x_new = in_float64(GaussianProcess.embed, self.process, _checks.matrix(x_new, "x_new", np.float64))
         shape = len(x_new), self.weights.shape[1]
         aleatoric = self.noise if noise is None else check_noise(noise, shape)
@@ -258,7 +257,7 @@ def gaussian(
 
 
 def by_output(function: Callable[..., Any], residual: Float[Array, "M outputs"], covariance: Covariance) -> Any:
-    """`function(residual, covariance)`, output by output (last axis of the answer) when covariances differ."""
+    """`function(residual, covariance)`, separately for each output (last axis of the result) if covariances differ."""
     if covariance.ndim == 2:
         return function(residual, covariance)
     return jax.vmap(function, in_axes=(1, 0), out_axes=-1)(residual, covariance)
@@ -275,7 +274,7 @@ def in_float64(function: Callable[..., Array], *arguments: Any) -> np.ndarray:
 
 
 def cholesky(covariance: Float[np.ndarray, "*outputs M M"], remedy: str) -> Float[np.ndarray, "*outputs M M"]:
-    """The lower factor in float64, or an error that tells the `remedy`."""
+    """The lower factor in float64, or an error with the `remedy`."""
     try:
         factor = np.linalg.cholesky(covariance)
         pivots = np.square(np.diagonal(factor, axis1=-2, axis2=-1))
@@ -297,7 +296,7 @@ def check_noise(noise: ArrayLike, shape: tuple[int, int]) -> np.ndarray:
 
 
 def check_data(x: ArrayLike, y: ArrayLike, noise: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Points (N, d), targets (N, outputs) and noise as float64 arrays that fit each other."""
+    """Points (N, d), targets (N, outputs) and noise as float64 arrays with consistent shapes."""
     x, y = _checks.matrix(x, "x", np.float64), _checks.matrix(y, "y", np.float64)
     _checks.same_length(x, y)
     return x, y, check_noise(noise, (y.shape[0], y.shape[1]))

@@ -1,4 +1,4 @@
-"""Kernels by the names of the field, as plain tinygp kernels that add and multiply.
+"""Standard kernels by name, as tinygp kernels, which can be added and multiplied.
 
     r² = Σ_j (x_j − x'_j)² / ℓ_j²
 
@@ -9,7 +9,7 @@
     linear     v Σ_j x_j x'_j / ℓ_j²
     periodic   v exp(−2 Σ_j sin²(π (x_j − x'_j) / p_j) / ℓ_j²)
 
-Points are the rows of (n, d) arrays. A vector ℓ, one lengthscale a feature, is automatic relevance determination.
+Points are the rows of (n, d) arrays. A vector ℓ, one lengthscale per feature, is automatic relevance determination.
 """
 
 import ast
@@ -36,13 +36,13 @@ def _squared_distance(a: Array, b: Array) -> Array:
 @_squared_distance.defjvp
 def _squared_distance_jvp(points: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
     # As dot products, the gradient over all pairs is a matrix product, which halves the time of fitting a vector
-    # of lengthscales. The value keeps the differences, which do not cancel.
+    # of lengthscales. The value uses differences, which avoid cancellation.
     (a, b), (da, db) = points, tangents
     return _squared_distance(a, b), 2 * (jnp.dot(a, da) + jnp.dot(b, db) - jnp.dot(a, db) - jnp.dot(b, da))
 
 
 class Euclidean(Distance):
-    """‖x − x'‖₂, where tinygp's Matérn kernels default to ‖x − x'‖₁; its gradient at coincident points is zero."""
+    """‖x − x'‖₂ (tinygp's Matérn kernels default to ‖x − x'‖₁); its gradient at coincident points is zero."""
 
     def squared_distance(self, X1: Float[Array, " d"], X2: Float[Array, " d"]) -> Float[Array, ""]:
         """‖x − x'‖²."""
@@ -56,9 +56,10 @@ class Euclidean(Distance):
 
 
 class Expanded(Euclidean):
-    """‖x − x'‖₂ from ‖x‖² + ‖x'‖² − 2 x·x', over many points a matrix product: faster where features are many.
+    """‖x − x'‖₂ from ‖x‖² + ‖x'‖² − 2 x·x', a matrix product over many points: faster if there are many features.
 
-    Right to a ten-millionth of the squared norms, which coincident points feel: for one-hot columns and the like.
+    The error is about 1e-7 of the squared norms, which matters for close points. Use it for one-hot columns and similar
+    inputs.
 
     >>> kernel = kernels.ExpSquared(scale=2.0, distance=Expanded())
     >>> round(kernel(np.eye(2), np.eye(2))[0, 1].item(), 4)
@@ -67,12 +68,12 @@ class Expanded(Euclidean):
 
     def squared_distance(self, X1: Float[Array, " d"], X2: Float[Array, " d"]) -> Float[Array, ""]:
         """‖x − x'‖²."""
-        dot = partial(jnp.dot, precision="highest")  # accelerators would round to half as many digits
+        dot = partial(jnp.dot, precision="highest")  # by default accelerators use half as many digits
         return jnp.maximum(dot(X1, X1) + dot(X2, X2) - 2 * dot(X1, X2), 0.0)
 
 
 class Periodic(kernels.Kernel):
-    """The product over features of one-dimensional kernels: the sine of a Euclidean norm would not be one."""
+    """The product over features of one-dimensional kernels; the sine of a Euclidean norm would not give a kernel."""
 
     period: Any
     lengthscale: Any
@@ -131,7 +132,7 @@ def linear(variance: float = 1.0, lengthscale: ArrayLike = 1.0) -> kernels.Kerne
 def periodic(period: ArrayLike = 1.0, lengthscale: ArrayLike = 1.0, variance: float = 1.0) -> kernels.Kernel:
     """Functions that repeat in every feature: v exp(−2 Σ_j sin²(π (x_j − x'_j) / p_j) / ℓ_j²).
 
-    The lengthscale has no unit. Wrap the kernel in `tinygp.transforms.Subspace` when only some features repeat.
+    The lengthscale has no unit. Wrap the kernel in `tinygp.transforms.Subspace` if it repeats in some features only.
 
     >>> round(periodic(period=3.0)(np.zeros((1, 1)), np.array([[3.0]])).item(), 4)
     1.0
@@ -145,9 +146,9 @@ KERNELS: dict[str, Callable[..., kernels.Kernel]] = {
 
 
 def kernel_by_name(name: str, features: int, ard: bool = True) -> kernels.Kernel:
-    """The kernel that a name, or names joined by + and * with parentheses, stand for, with unit start values.
+    """The kernel with this name, or with names joined by + and * with parentheses; all hyperparameters are 1.
 
-    With `ard` each of the `features` has a lengthscale (and a period) of its own.
+    With `ard` each of the `features` has its own lengthscale (and period).
 
     >>> kernel = kernel_by_name("linear + rbf * periodic", features=2)
     >>> kernel(np.ones((1, 2)), np.ones((1, 2))).item()
@@ -155,7 +156,7 @@ def kernel_by_name(name: str, features: int, ard: bool = True) -> kernels.Kernel
     """
     features = _checks.count(features, "features")
     ones = np.ones(features) if ard and features > 1 else 1.0
-    known = f"known are {', '.join(KERNELS)}, joined by + and *"
+    known = f"choose from {', '.join(KERNELS)}, joined by + and *"
 
     def build(node: ast.expr) -> kernels.Kernel:
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
@@ -175,7 +176,7 @@ def kernel_by_name(name: str, features: int, ard: bool = True) -> kernels.Kernel
 
 
 def is_linear_in_part(name: str) -> bool:
-    """Whether a summand of the name is `linear`: far from the data such a process is a line.
+    """Whether a summand of the name is `linear`: such a process is linear far from the data.
 
     >>> is_linear_in_part("rbf + Linear"), is_linear_in_part("linear * rbf")
     (True, False)
@@ -196,7 +197,7 @@ def evaluate(
 ) -> Float[Array, "..."]:
     """k(a, b), (A, B), or without b the diagonal of k(a, a), (A,); a tuple of kernels adds a leading axis.
 
-    Computed in the dtype of a, whatever that of the hyperparameters.
+    The dtype of the computation is that of a, not that of the hyperparameters.
 
     >>> evaluate((rbf(), linear()), jnp.ones((3, 2))).shape
     (2, 3)
@@ -210,15 +211,15 @@ def evaluate(
     features = a.shape[1]
     for node in jax.tree.leaves(kernel, is_leaf=_chooses_features):
         size = jnp.size(node.factor) if isinstance(node, transforms.Cholesky) else 1
-        # tinygp would broadcast a single feature against many lengthscales without a word.
+        # tinygp would broadcast a single feature against many lengthscales without an error.
         if size not in (1, features, features**2):
-            raise ValueError(f"the kernel has {size} lengthscales but the points {features} features")
+            raise ValueError(f"the kernel has {size} lengthscales, but the points have {features} features")
     cast = jax.tree.map(lambda leaf: jnp.asarray(leaf, a.dtype) if is_hyperparameter(leaf) else leaf, kernel)
     return cast(a, b)
 
 
 def is_hyperparameter(leaf: Any) -> bool:
-    """Whether a leaf of a kernel is a float or an array of floats: whole numbers are part of its form."""
+    """Whether a leaf of a kernel is a float or an array of floats; integers are not fitted."""
     return bool(jnp.issubdtype(jnp.result_type(leaf), jnp.floating))
 
 
@@ -230,18 +231,18 @@ def _stationary(kind: type[kernels.Stationary], lengthscale: ArrayLike, variance
     scale = _positive(lengthscale, "lengthscale")
     if np.ndim(scale) == 0:
         return _scaled(kind(scale=scale, distance=Euclidean()), variance)
-    # A whole number is no hyperparameter: fitting moves the lengthscales, not a second scale that undoes them.
+    # An integer is not a hyperparameter: the fit changes the lengthscales, not a second, redundant scale.
     return _scaled(transforms.Cholesky(scale, kind(scale=1, distance=Euclidean())), variance)
 
 
 def _scaled(kernel: kernels.Kernel, variance: float) -> kernels.Kernel:
     if np.ndim(variance):
-        raise ValueError(f"variance must be one number, got {variance}; lengthscale is the one for each feature")
+        raise ValueError(f"variance must be one number, got {variance}; only lengthscale may have one per feature")
     return kernels.Product(kernels.Constant(_positive(variance, "variance")), kernel)
 
 
 def _positive(value: Any, name: str) -> Any:
-    """A Python float or a float64 vector, which both float32 and float64 programs take as they are."""
+    """A Python float or a float64 vector, which works in float32 and float64 programs."""
     if isinstance(value, jax.core.Tracer):
         return value
     _checks.positive(value, name)

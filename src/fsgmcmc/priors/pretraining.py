@@ -1,11 +1,11 @@
-"""Hyperparameters of a Gaussian process by marginal likelihood.
+"""Fit the hyperparameters of a Gaussian process by marginal likelihood.
 
     maximise  log N(y; m, C),    C = K(θ) + σ² I,    in θ, m and σ
 
     ∂/∂C = ½ (α αᵀ − C⁻¹),    ∂/∂(y − m) = −α,    α = C⁻¹ (y − m)
 
-by L-BFGS in float64 from several starts, positive hyperparameters as logarithms. The marginal likelihood of few data
-has several modes, and one of them explains everything by noise: hence the starts and the warning.
+by L-BFGS in float64, with logarithms of positive hyperparameters. The marginal likelihood of few data has several
+modes, and one of them explains everything by noise: therefore there are several starts, and a warning.
 """
 
 import warnings
@@ -17,7 +17,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy  # its parts are loaded when they are first used
+import scipy  # submodules are loaded at first use
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike, NDArray
@@ -27,31 +27,31 @@ from fsgmcmc import _checks
 from fsgmcmc.priors.gaussian_process import GaussianProcess, by_output, check_data, gaussian, in_float64, observed
 from fsgmcmc.priors.kernels import evaluate, is_hyperparameter, kernel_by_name
 
-# Fields of kernels that are measured in units of x, and the one that is measured in units of y².
+# Fields of kernels in units of x, and the field in units of y².
 LENGTHS = ("scale", "factor", "period")
 VARIANCE = "value"
-# Lengthscales start between this many median distances and one, times log-normal factors of this log-sd.
+# Initial lengthscales are between this multiple of the median distance and 1, times log-normal factors of this log-sd.
 SHORTEST_START = 0.1
 START_SPREAD = 0.5
-# Noise sd, in units of the sd of y: where it starts, where it must stop, and where it leaves nothing to explain.
+# Noise sd in units of the sd of y: its initial value, its lower bound, and the value at which it explains everything.
 NOISE_START = 0.3
 NOISE_FLOOR = 1e-3
 NOISE_ALONE = 0.98
-# Fewer rows than this say nothing about noise; shared variance below this fraction of the total is no signal.
+# With fewer rows the warning about noise is not given; shared variance below this fraction of the total is no signal.
 FEW_ROWS = 10
 NEGLIGIBLE = 1e-3
-# With more rows than this the starts are compared on so many of them, and only the best sees all.
+# If there are more rows, the starts are compared on this many of them, and only the best is fitted to all.
 SCREENING_ROWS = 256
 SIGNAL_STEPS = 10
-# How far a logarithm may move beyond all of its starts.
+# How far a logarithm may lie outside the range of its starts.
 REACH = np.log(1e4)
 NEAR = np.log(10.0)
-# What the optimiser is told where the covariance has no factor.
+# The loss where the Cholesky factorisation fails.
 FAILURE = 1e25
 
 
 class Pretrained(NamedTuple):
-    """What `pretrain` found.
+    """The result of `pretrain`.
 
     - `prior`: the Gaussian process with fitted kernel and mean.
     - `noise`: standard deviation of the observations, fitted or as given.
@@ -86,17 +86,16 @@ def pretrain(
     """Fit kernel, mean and noise to data.
 
     Args:
-        prior: The first start. Floats in its kernel are fitted, whole numbers belong to the form of the kernel. It
-            may be a kernel alone, a word such as "rbf + linear", which has a lengthscale per feature, or "auto", which
-            lets `select_kernel` choose by evidence.
+        prior: The first start. Floats in its kernel are fitted, integers are not. It may also be a kernel, a name such
+            as "rbf + linear", which has a lengthscale per feature, or "auto": `select_kernel` selects it by evidence.
         x: Points, (N, d).
         y: Targets, (N,) or (N, outputs).
-        epochs: Most iterations of L-BFGS from each start, over all rows used; 0 returns the first start.
+        epochs: Maximum number of L-BFGS iterations from each start; 0 returns the first start.
         noise: Known standard deviations: one number, (N,) or (N, outputs). None fits one number.
         learn_mean: Whether the constant mean of each output is fitted.
-        starts: How many; those after the first follow the scales of x and y.
-        max_points: Most rows used, drawn from all that are not exact copies (x and y) of others.
-        seed: Of the starts and of the rows.
+        starts: Number of starts; those after the first depend on the scales of x and y.
+        max_points: Maximum number of rows, drawn at random after exact duplicates (x and y) are removed.
+        seed: Seed of the starts and of the rows.
 
     >>> from fsgmcmc.priors.kernels import rbf
     >>> x = np.linspace(0, 10, 50)[:, None]
@@ -109,7 +108,7 @@ def pretrain(
         from fsgmcmc.priors.selection import select_kernel
 
         if noise is not None or not learn_mean:
-            raise ValueError('"auto" fits noise and mean with each kernel: choose with select_kernel, then pretrain')
+            raise ValueError('"auto" fits noise and mean with each kernel: call select_kernel first, then pretrain')
         return select_kernel(x, y, epochs=epochs, starts=starts, max_points=max_points, seed=seed).fit
     if not isinstance(prior, GaussianProcess):
         prior = GaussianProcess(kernel_by_name(prior, x.shape[1]) if isinstance(prior, str) else prior)
@@ -137,7 +136,7 @@ def pretrain(
 
     if len(x) > SCREENING_ROWS and epochs:
         screened = climb(SCREENING_ROWS, begins, epochs).place
-        # What few rows call irrelevant has a gradient of zero: it is brought back to where all rows can decide.
+        # A feature that is irrelevant for few rows has a gradient of zero: its value is moved back near the starts.
         screened = np.clip(screened, begins.min(axis=0) - NEAR, begins.max(axis=0) + NEAR)
         begins = climb(len(x), np.stack([begins[0], screened]), epochs=0).place[None]
     best = climb(len(x), begins, epochs)
@@ -158,7 +157,7 @@ def pretrain(
 
 
 class _Space:
-    """The fitted values as a vector z: logarithms of those that start positive, the mean in units of the sd of y."""
+    """The fitted values as a vector z: logarithms of values with a positive start, the mean in units of the sd of y."""
 
     def __init__(self, first: _Model, is_fitted: _Model, unit: float) -> None:
         fitted, self.fixed = eqx.partition(first, is_fitted)
@@ -181,11 +180,11 @@ class _Space:
         return np.concatenate([np.broadcast_to(value, shape).ravel() for value, shape in pairs])
 
     def named(self, *names: str) -> np.ndarray:
-        """Which entries belong to fields of these names."""
+        """A mask of the entries that belong to fields of these names."""
         return self.vector([name in names for name in self.names])
 
     def model(self, z: np.ndarray) -> _Model:
-        """The model at z, its leaves Python floats and NumPy arrays."""
+        """The model at z; its leaves are Python floats and NumPy arrays."""
         with jax.enable_x64(True):
             fitted = jax.tree.map(np.asarray, self.unravel(_values(z, self.logs, self.units)))
         numbers = jax.tree.map(lambda leaf: leaf if leaf.ndim else float(leaf), fitted)
@@ -199,7 +198,7 @@ class _Space:
         return list(zip(lower, begins.max(axis=0) + reach, strict=True))
 
     def loss(self, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> tuple[float, np.ndarray]:
-        """−log marginal likelihood of these rows, the first ones, and its gradient."""
+        """−log marginal likelihood of x and y, which are the first rows, and its gradient."""
         noise = self.fixed.noise
         fixed = self.fixed._replace(noise=noise[: len(x)] if np.ndim(noise) else noise)
         with jax.enable_x64(True):
@@ -215,7 +214,7 @@ def _name(path: tuple[Any, ...]) -> str:
 
 
 def _distinct(x: np.ndarray, y: np.ndarray, noise: np.ndarray) -> NDArray[np.int64]:
-    """Rows without exact copies of earlier ones: copied records would say that there is no noise."""
+    """Rows without exact duplicates, because duplicates would imply that there is no noise."""
     columns = [x, y] if noise.ndim == 0 else [x, y, noise.reshape(len(x), -1)]
     return np.sort(np.unique(np.concatenate(columns, axis=1), axis=0, return_index=True)[1])
 
@@ -223,8 +222,8 @@ def _distinct(x: np.ndarray, y: np.ndarray, noise: np.ndarray) -> NDArray[np.int
 def _starts(
     space: _Space, x: np.ndarray, mean: np.ndarray, count: int, rng: np.random.Generator
 ) -> Float[np.ndarray, "starts z"]:
-    """The user's own values first, then values that follow the scales of the data."""
-    # In d features a distance is about √d times that in one.
+    """The values of the user first, then values that depend on the scales of the data."""
+    # A distance in d features is about √d times a distance in one feature.
     each = np.sqrt(x.shape[1]) * np.array([_median_distance(column[:, None]) for column in x.T])
     widths = {(): _median_distance(x), each.shape: each}
     width = space.vector([widths.get(shape, 1.0) for shape in space.shapes])
@@ -236,7 +235,7 @@ def _starts(
         jitter = START_SPREAD * rng.standard_normal(len(width))
         z = np.where(is_length, np.log(width) + shift + jitter, space.first)
         z[space.named("mean")] = mean / space.unit
-        # Variances are scaled until the mean of diag K is the variance of y; half a step, as they may be factors.
+        # Variances are scaled until the mean of diag K is the variance of y; by half a step, as they may be multiplied.
         for _ in range(SIGNAL_STEPS if is_variance.any() else 0):
             signal = in_float64(evaluate, space.model(z).kernel, x).mean()
             z[is_variance] += 0.5 * np.log(space.unit**2 / signal) if signal > 0 else 0.0
@@ -294,7 +293,7 @@ def _loss(z: Any, unravel: Any, logs: Any, units: Any, fixed: _Model, x: Any, y:
 
 @jax.custom_vjp
 def log_normal(residual: Float[Array, "M *c"], covariance: Float[Array, "M M"]) -> Float[Array, ""]:
-    """Density log N(r; 0, C), its gradient in closed form: through the Cholesky factor it takes twice the time."""
+    """log N(r; 0, C) with its gradient in closed form; the gradient through the Cholesky factor takes twice as long."""
     return gaussian(residual, covariance)[0]
 
 

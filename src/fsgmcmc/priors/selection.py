@@ -1,8 +1,8 @@
-"""Choosing a prior: kernels by evidence on training data, finished posteriors by the density of held-out data.
+"""Selection of a prior: kernels by evidence on training data, finished posteriors by the density of held-out data.
 
 The grammar of kernels is small: smooth, rough and linear functions, each with a lengthscale per feature, and sums of
-two of them. A fit that leaves no noise, with a kernel so rough that neighbours in the data know little of each other,
-has put the noise into the function. No network follows that, and it is set aside.
+two of them. If a fit has almost no noise and its kernel is so rough that neighbouring points are hardly correlated, the
+function has fitted the noise. A network cannot represent such a function, so this kernel is rejected.
 """
 
 import warnings
@@ -20,20 +20,20 @@ from fsgmcmc.priors.pretraining import Pretrained, pretrain
 
 SINGLE = ("rbf", "matern32", "matern52", "linear")
 GRAMMAR = (*SINGLE, *(" + ".join(pair) for pair in combinations(SINGLE, 2)))
-# All forms are compared on so many rows, and the best of them on more: what few rows cannot tell from noise, such as
-# the bends of kin8nm, makes a straight line look best. Only the winner is fitted to all.
+# All kernels are compared on few rows, and the best of them on more: with few rows some nonlinear data sets, such as
+# kin8nm, look like a linear function with noise. Only the selected kernel is fitted to all rows.
 SCREENING_ROWS = 200
 FINAL_ROWS = 400
 FINALISTS = 3
 SCREENING_EPOCHS = 40
-# Neighbours below this correlation know little of each other; noise below this fraction of what the function then
-# changes from a point to its neighbour is none.
+# Neighbouring points with a lower correlation are hardly correlated; noise below this fraction of the typical change of
+# the function between neighbours is almost none.
 NEIGHBOURS = 0.9
 NO_NOISE = 0.1
 
 
 class Tried(NamedTuple):
-    """A kernel that was fitted, the log marginal likelihood it reached on the screening rows, and the noise left."""
+    """A kernel that was fitted, its log marginal likelihood on the screening rows, and its fitted noise."""
 
     kernel: str
     evidence: float
@@ -41,9 +41,9 @@ class Tried(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """What `select_kernel` found: the winner fitted to all rows used, and all that were tried.
+    """The result of `select_kernel`: the selected kernel, its fit to all rows used, and all kernels that were tried.
 
-    These are in the order of their evidence on the screening rows, which need not be that of more rows.
+    `tried` has the order of the evidence on the screening rows; with more rows the order may differ.
     """
 
     kernel: str
@@ -65,19 +65,19 @@ def select_kernel(
     max_points: int = 1000,
     seed: int = 0,
 ) -> Selection:
-    """The kernel of the grammar with the largest evidence on training data, pre-trained; rough noise is set aside.
+    """The pre-trained kernel of the grammar with the largest evidence; kernels that fit the noise are rejected.
 
-    All are fitted to 200 rows. If there are more, the best three, and the best that is not rough noise, are fitted to
-    400; the winner to `max_points`.
+    All kernels are fitted to 200 rows. If there are more rows, the best three kernels, and the best that was not
+    rejected, are fitted to 400. The selected kernel is fitted to `max_points`.
 
     Args:
         x: Points, (N, d).
         y: Targets, (N,) or (N, outputs).
-        grammar: Names that `kernel_by_name` reads.
-        epochs: Most iterations of the winner's fit.
-        starts: Starts of every fit; see `pretrain`.
-        max_points: Most rows of any fit.
-        seed: Of rows and starts.
+        grammar: Names for `kernel_by_name`.
+        epochs: Maximum number of iterations of the last fit.
+        starts: Number of starts of every fit; see `pretrain`.
+        max_points: Maximum number of rows of every fit.
+        seed: Seed of the rows and of the starts.
 
     Example:
         >>> x = np.linspace(-3, 3, 40)[:, None]
@@ -97,28 +97,28 @@ def select_kernel(
         fits = [(name, fit(name, rows, SCREENING_EPOCHS)) for name in names]
         return sorted(fits, key=lambda pair: -pair[1].evidence)
 
-    def sound(fits: list[tuple[str, Pretrained]], rows: int) -> list[str]:
+    def accepted(fits: list[tuple[str, Pretrained]], rows: int) -> list[str]:
         return [name for name, found in fits if not _is_noise(found, points[: min(rows, max_points)])]
 
-    with warnings.catch_warnings(action="ignore", category=UserWarning):  # what matters is how the winner fits
+    with warnings.catch_warnings(action="ignore", category=UserWarning):  # only warnings of the last fit matter
         compared = screened = ranked(grammar, SCREENING_ROWS)
-        names, kept = [name for name, _ in screened], sound(screened, SCREENING_ROWS)
+        names, kept = [name for name, _ in screened], accepted(screened, SCREENING_ROWS)
         if len(points[:max_points]) > SCREENING_ROWS:
             compared = ranked(dict.fromkeys([*names[:FINALISTS], *kept[:1]]), FINAL_ROWS)
-    order = list(dict.fromkeys([*sound(compared, FINAL_ROWS), *kept])) or [compared[0][0]]
+    order = list(dict.fromkeys([*accepted(compared, FINAL_ROWS), *kept])) or [compared[0][0]]
     tried = tuple(Tried(name, found.evidence, float(found.noise)) for name, found in screened)
     fits = []
     for name in order:
         fits.append((name, fit(name, max_points, epochs)))
-        if sound(fits[-1:], FINAL_ROWS):
+        if accepted(fits[-1:], FINAL_ROWS):
             return Selection(*fits[-1], tried)
     return Selection(*fits[0], tried)
 
 
 def _is_noise(found: Pretrained, x: np.ndarray) -> bool:
-    """Whether the kernel is rough noise: neighbours are hardly correlated, and nothing is left for the likelihood.
+    """Whether the function fits the noise: neighbouring points are hardly correlated, and the fitted noise is tiny.
 
-    x are as many points as the fit has seen: more of them are closer neighbours.
+    x must have as many points as the fit, because neighbours are closer if there are more points.
     """
     covariance = np.asarray(found.prior.gram(x), dtype=np.float64)
     variances = np.maximum(np.diag(covariance), np.finfo(float).tiny)
@@ -130,11 +130,11 @@ def _is_noise(found: Pretrained, x: np.ndarray) -> bool:
 
 
 def choose_by_density(finished: Mapping[str, Any], x: ArrayLike, y: ArrayLike) -> tuple[str, dict[str, float]]:
-    """Which of several finished posteriors gives held-out data the largest mean log density, and that of each.
+    """The name of the posterior with the largest mean log density of held-out data, and the density of each.
 
     Args:
         finished: `Samples`, or anything whose `predict(x)` gives a prediction, by name.
-        x: Held-out points, used in no fit.
+        x: Held-out points, not used in any fit.
         y: Their targets.
     """
     if not finished:

@@ -1,6 +1,6 @@
 """Gaussian priors on the weights.
 
-−log p(w) = ½ Σ_i w_i² / (s² v_i) + const,    v_i = 1,  1 / fan in,  or the variance of the start
+−log p(w) = ½ Σ_i w_i² / (s² v_i) + const,    v_i = 1,  1 / fan in,  or the initial variance
 """
 
 from typing import Any
@@ -16,8 +16,8 @@ from fsgmcmc.networks import Network
 from fsgmcmc.priors.base import Prior
 
 SCALINGS = ("unit", "fan_in", "initial")
-# Precision in units of 1 / (variance of the start): enough to stop the free diffusion of weights that the
-# functional prior leaves undetermined, too little to compete with it.
+# Precision in units of 1 / (initial variance): large enough to bound weights that the functional prior does not
+# determine, too small to compete with it.
 WEAK_PRECISION = 0.1
 
 
@@ -26,7 +26,7 @@ class GaussianWeights(Prior):
 
     Args:
         scale: s, the standard deviation before scaling.
-        scaling: v_i: `"unit"` is 1, `"fan_in"` is 1 / fan in, `"initial"` the variance the network starts with.
+        scaling: v_i: `"unit"` is 1, `"fan_in"` is 1 / fan in, `"initial"` the variance of the initial weights.
 
     Example:
         >>> GaussianWeights(2.0).scale
@@ -61,6 +61,6 @@ class GaussianWeights(Prior):
 def weak_weights() -> GaussianWeights:
     """The weak weight prior that makes a function-space posterior proper.
 
-    Weights that no measurement point feels would otherwise diffuse freely; see `function_space`.
+    Without it, weights that do not change the function at the measurement points diffuse; see `function_space`.
     """
     return GaussianWeights(WEAK_PRECISION**-0.5, scaling="initial")

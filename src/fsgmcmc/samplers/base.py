@@ -1,4 +1,4 @@
-"""What every sampler is: `init` and `step`, given a potential.
+"""The contract of a sampler: `init` and `step`, given a potential.
 
     state = sampler.init(key, position, potential)
     state = sampler.step(key, state, potential)
@@ -8,15 +8,14 @@ and preconditioner are arrays in it, so that the warm-up can set them without an
 """
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from fsgmcmc import _checks
-from fsgmcmc.samplers.schedules import Phases, Schedule, as_schedule
+from fsgmcmc.samplers.schedules import CyclicTemperature, Schedule, as_schedule
 
 Vector = Float[Array, " k"]
 # Each sampler's own NamedTuple; all have `position`, `step` (how many were taken) and `energy` (the last one seen).
@@ -24,42 +23,8 @@ State = Any
 Potential = Callable[[PRNGKeyArray, Vector], tuple[Float[Array, ""], Vector]]
 
 
-@runtime_checkable
-class Target(Protocol):
-    """What can be sampled: a `Posterior`, or anything with a start and a potential."""
-
-    def init(self, key: PRNGKeyArray) -> Vector:
-        """A start."""
-
-    def potential(self, key: PRNGKeyArray, w: Vector) -> tuple[Float[Array, ""], Vector]:
-        """Ũ(w) and its gradient."""
-
-
-class Energy(eqx.Module):
-    """A bare target exp(−U(w)) from a function U of a vector and a start.
-
-    Example:
-        >>> target = Energy(lambda w: 0.5 * jnp.sum(w * w), jnp.zeros(3))
-        >>> target.potential(jax.random.key(0), jnp.ones(3))[0].item()
-        1.5
-    """
-
-    energy: Callable[[Vector], Float[Array, ""]] = eqx.field(static=True)
-    start: Vector
-
-    def init(self, key: PRNGKeyArray) -> Vector:
-        """The given start."""
-        del key
-        return self.start
-
-    def potential(self, key: PRNGKeyArray, w: Vector) -> tuple[Float[Array, ""], Vector]:
-        """U and its gradient."""
-        del key
-        return jax.value_and_grad(self.energy)(w)
-
-
 class Curvature(NamedTuple):
-    """What the step-size rules need to know about a potential, in preconditioned coordinates P^½.
+    """Input of the step-size rules: measurements of a potential in preconditioned coordinates P^½.
 
     Attributes:
         largest: λ_max of the Gauss-Newton (or Hessian) matrix.
@@ -77,7 +42,8 @@ class Sampler(eqx.Module):
         step_size: A schedule; its start is None until the warm-up has measured a stable one.
         temperature: A schedule; one samples the posterior, zero descends to its mode.
         preconditioner: Diagonal P as a vector, or None for the identity.
-        space: `"function"` or `"parameter"` when the sampler insists on one kind of posterior.
+        space: `"function"` or `"parameter"` where a posterior of the other kind is to be refused; the dynamics do not
+            depend on it.
     """
 
     step_size: Schedule
@@ -94,7 +60,7 @@ class Sampler(eqx.Module):
             _checks.positive(preconditioner, "preconditioner")
         if space not in (None, "function", "parameter"):
             raise ValueError(f"space is 'function', 'parameter' or None, got {space!r}")
-        if self.needs_deterministic and isinstance(temperature, Phases):
+        if self.needs_deterministic and isinstance(temperature, CyclicTemperature):
             raise ValueError(
                 "a Metropolis-corrected sampler cannot explore at temperature zero: give a positive number"
             )
@@ -105,15 +71,17 @@ class Sampler(eqx.Module):
 
     def init(self, key: PRNGKeyArray, position: Vector, potential: Potential) -> State:
         """The state of a chain that starts at `position`."""
-        raise TypeError("init belongs to the concrete samplers")
+        raise NotImplementedError(f"{type(self).__name__} must define init(key, position, potential)")
 
     def step(self, key: PRNGKeyArray, state: State, potential: Potential) -> State:
         """The next state."""
-        raise TypeError("step belongs to the concrete samplers")
+        raise NotImplementedError(f"{type(self).__name__} must define step(key, state, potential)")
 
     def stable_step(self, curvature: Curvature, size: int) -> Float[Array, ""]:
         """The largest step this sampler can take with a small bias in every direction of R^size."""
-        raise TypeError("stable_step belongs to the concrete samplers")
+        raise NotImplementedError(
+            f"{type(self).__name__} must define stable_step(curvature, size), or be given a step_size"
+        )
 
     @property
     def initial_step(self) -> float:
@@ -130,13 +98,13 @@ class Sampler(eqx.Module):
             lambda sampler: sampler.preconditioner, self, preconditioner, is_leaf=lambda node: node is None
         )
 
-    def slowed(self, factor: float) -> "Sampler":
+    def with_scaled_step(self, factor: float) -> "Sampler":
         """The same sampler with steps `factor` times as long."""
         return eqx.tree_at(lambda sampler: sampler.step_size, self, self.step_size.scaled(factor))
 
     def samples_at(self, step: int) -> bool:
         """Whether a draw made after this many steps is one of the posterior, not of a cycle's exploration."""
-        return not isinstance(self.temperature, Phases) or bool(self.temperature.factor(step - 1))
+        return not isinstance(self.temperature, CyclicTemperature) or bool(self.temperature.factor(step - 1))
 
     @property
     def root(self) -> Vector | float:

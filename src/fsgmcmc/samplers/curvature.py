@@ -1,7 +1,7 @@
 """Measuring a potential: its largest curvature, its diagonal and the noise of its gradient.
 
-Products of the curvature matrix with a vector are all that is needed. A target may offer its own
-(`Posterior.curvature` is the Gauss-Newton product); for any other the derivative of its gradient is taken.
+Only products of the curvature matrix with a vector are needed, `target.curvature`: by default the derivative of the
+gradient, of a posterior the Gauss-Newton product.
 """
 
 from collections.abc import Callable
@@ -10,20 +10,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from fsgmcmc.samplers.base import Curvature, Target, Vector
+from fsgmcmc.posterior.target import Target
+from fsgmcmc.samplers.base import Curvature, Vector
 
 POWER_STEPS = 20
 NOISE_PROBES = 8
 DIAGONAL_PROBES = 32
 # Damping of the preconditioner, relative to the mean of the diagonal: no direction is more than 100 times freer.
 DAMPING = 0.01
-
-
-def curvature_product(target: Target, key: PRNGKeyArray, w: Vector, v: Vector) -> Vector:
-    """H(w) v, for the minibatch and measurement points of `key`."""
-    if hasattr(target, "curvature"):
-        return target.curvature(key, w, v)
-    return jax.jvp(lambda w: target.potential(key, w)[1], (w,), (v,))[1]
 
 
 def measure(key: PRNGKeyArray, target: Target, w: Vector, root: Vector | float = 1.0) -> Curvature:
@@ -34,7 +28,7 @@ def measure(key: PRNGKeyArray, target: Target, w: Vector, root: Vector | float =
     start_key, power_key, noise_key = jax.random.split(key, 3)
 
     def product(key: PRNGKeyArray, v: Vector) -> Vector:
-        return root * curvature_product(target, key, w, root * v)
+        return root * target.curvature(key, w, root * v)
 
     largest = largest_eigenvalue(power_key, product, jax.random.normal(start_key, w.shape))
 
@@ -69,7 +63,7 @@ def diagonal_preconditioner(key: PRNGKeyArray, target: Target, w: Vector) -> Vec
     def probe(key: PRNGKeyArray) -> Float[Array, " k"]:
         sign_key, batch_key = jax.random.split(key)
         signs = jax.random.rademacher(sign_key, size, jnp.float32)
-        return signs * curvature_product(target, batch_key, w, signs)
+        return signs * target.curvature(batch_key, w, signs)
 
     diagonal = jnp.mean(jax.lax.map(probe, jax.random.split(key, DIAGONAL_PROBES)), axis=0)
     diagonal = jnp.maximum(diagonal, 0.0)

@@ -187,7 +187,7 @@ def hamiltonian(
         _checks.count(resample_every, "resample_every")
         if not momentum.can_refresh:
             raise ValueError(
-                "a functional momentum cannot be redrawn: N(0, M) is not its law, and the chain would sample "
+                "a functional momentum cannot be redrawn: N(0, M) is not its distribution, and the chain would sample "
                 "another posterior; leave resample_every out and let the friction do it"
             )
         if integrator == "euler" and resample_every == 1:
@@ -209,11 +209,79 @@ def hamiltonian(
     )
 
 
-def fsghmc(step_size: Any = None, **options: Any) -> Hamiltonian:
-    """Functional SGHMC (Wu, Xuan and Lu, 2025): `hamiltonian` on a function-space posterior."""
-    return hamiltonian(step_size, space="function", **options)
+def fsghmc(
+    step_size: Any = None,
+    *,
+    friction: float | None = None,
+    friction_per_step: float = FRICTION_PER_STEP,
+    step_times_frequency: float | None = None,
+    integrator: str = "baoab",
+    resample_every: int | None = None,
+    momentum: Momentum | None = None,
+    temperature: Any = 1.0,
+    preconditioner: Any = None,
+) -> Hamiltonian:
+    """Functional SGHMC (Wu, Xuan and Lu, 2025): `hamiltonian` on a function-space posterior.
+
+    Args:
+        step_size: h, a number, a schedule, or None to have it measured in the warm-up.
+        friction: C in units of 1 / time; by default `friction_per_step` decides.
+        friction_per_step: C h, whatever the step size is.
+        step_times_frequency: c = h sqrt(λ_max) of a step that is measured, below 2.
+        integrator: One of baoab, obabo, leapfrog, euler.
+        resample_every: Draw the momentum anew every so many steps.
+        momentum: The distribution of the momentum: Gaussian, or a `functional_momentum`.
+        temperature: T, a number or a schedule.
+        preconditioner: Diagonal of P as a vector, or None to have the warm-up decide.
+    """
+    return hamiltonian(
+        step_size,
+        friction=friction,
+        friction_per_step=friction_per_step,
+        step_times_frequency=step_times_frequency,
+        integrator=integrator,
+        resample_every=resample_every,
+        momentum=momentum,
+        temperature=temperature,
+        preconditioner=preconditioner,
+        space="function",
+    )
 
 
-def sghmc(step_size: Any = None, **options: Any) -> Hamiltonian:
-    """SGHMC (Chen, Fox and Guestrin, 2014): `hamiltonian` on a parameter-space posterior."""
-    return hamiltonian(step_size, space="parameter", **options)
+def sghmc(
+    step_size: Any = None,
+    *,
+    friction: float | None = None,
+    friction_per_step: float = FRICTION_PER_STEP,
+    step_times_frequency: float | None = None,
+    integrator: str = "baoab",
+    resample_every: int | None = None,
+    momentum: Momentum | None = None,
+    temperature: Any = 1.0,
+    preconditioner: Any = None,
+) -> Hamiltonian:
+    """SGHMC (Chen, Fox and Guestrin, 2014): `hamiltonian` on a parameter-space posterior.
+
+    Args:
+        step_size: h, a number, a schedule, or None to have it measured in the warm-up.
+        friction: C in units of 1 / time; by default `friction_per_step` decides.
+        friction_per_step: C h, whatever the step size is.
+        step_times_frequency: c = h sqrt(λ_max) of a step that is measured, below 2.
+        integrator: One of baoab, obabo, leapfrog, euler.
+        resample_every: Draw the momentum anew every so many steps.
+        momentum: The distribution of the momentum: Gaussian, or a `functional_momentum`.
+        temperature: T, a number or a schedule.
+        preconditioner: Diagonal of P as a vector, or None to have the warm-up decide.
+    """
+    return hamiltonian(
+        step_size,
+        friction=friction,
+        friction_per_step=friction_per_step,
+        step_times_frequency=step_times_frequency,
+        integrator=integrator,
+        resample_every=resample_every,
+        momentum=momentum,
+        temperature=temperature,
+        preconditioner=preconditioner,
+        space="parameter",
+    )

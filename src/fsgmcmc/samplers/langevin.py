@@ -72,7 +72,7 @@ def langevin(
     preconditioner: Any = None,
     space: str | None = None,
 ) -> Langevin:
-    """Stochastic-gradient Langevin dynamics, the simplest sampler and the one that asks least of the gradient.
+    """Stochastic-gradient Langevin dynamics, the simplest sampler, robust to noise in the gradient.
 
     Args:
         step_size: ε, a number, a schedule, or None to have it measured in the warm-up.
@@ -90,11 +90,49 @@ def langevin(
     return Langevin(step_size, temperature, preconditioner, space, step_times_curvature=float(step_times_curvature))
 
 
-def fsgld(step_size: Any = None, **options: Any) -> Langevin:
-    """Functional SGLD (Wu, Xuan and Lu, 2025): `langevin` on a function-space posterior."""
-    return langevin(step_size, space="function", **options)
+def fsgld(
+    step_size: Any = None,
+    *,
+    step_times_curvature: float = STEP_TIMES_CURVATURE,
+    temperature: Any = 1.0,
+    preconditioner: Any = None,
+) -> Langevin:
+    """Functional SGLD (Wu, Xuan and Lu, 2025): `langevin` on a function-space posterior.
+
+    Args:
+        step_size: ε, a number, a schedule, or None to have it measured in the warm-up.
+        step_times_curvature: c = ε λ_max of a step that is measured, below 2.
+        temperature: T, a number or a schedule.
+        preconditioner: Diagonal of P as a vector, or None to have the warm-up decide.
+    """
+    return langevin(
+        step_size,
+        step_times_curvature=step_times_curvature,
+        temperature=temperature,
+        preconditioner=preconditioner,
+        space="function",
+    )
 
 
-def sgld(step_size: Any = None, **options: Any) -> Langevin:
-    """SGLD (Welling and Teh, 2011): `langevin` on a parameter-space posterior."""
-    return langevin(step_size, space="parameter", **options)
+def sgld(
+    step_size: Any = None,
+    *,
+    step_times_curvature: float = STEP_TIMES_CURVATURE,
+    temperature: Any = 1.0,
+    preconditioner: Any = None,
+) -> Langevin:
+    """SGLD (Welling and Teh, 2011): `langevin` on a parameter-space posterior.
+
+    Args:
+        step_size: ε, a number, a schedule, or None to have it measured in the warm-up.
+        step_times_curvature: c = ε λ_max of a step that is measured, below 2.
+        temperature: T, a number or a schedule.
+        preconditioner: Diagonal of P as a vector, or None to have the warm-up decide.
+    """
+    return langevin(
+        step_size,
+        step_times_curvature=step_times_curvature,
+        temperature=temperature,
+        preconditioner=preconditioner,
+        space="parameter",
+    )

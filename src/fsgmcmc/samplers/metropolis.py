@@ -3,9 +3,9 @@
 They leave exp(−U/T) exactly invariant at any step size, and so serve as references for the stochastic-gradient
 samplers. They need a potential that is the same at every call: full batch and fixed measurement points.
 
-HMC also runs with a functional momentum. There z is redrawn from N(0, M), which is not the law exp(−E(z)) that its
-trajectories conserve; the correction accounts for that by accepting with N(0, M), and as E need not be symmetric,
-each trajectory runs in a random direction of time.
+HMC also runs with a functional momentum. There z is redrawn from N(0, M), which is not the distribution exp(−E(z))
+that its trajectories conserve; the correction accounts for that by accepting with N(0, M), and as E need not be
+symmetric, each trajectory runs in a random direction of time.
 """
 
 from collections.abc import Callable
@@ -173,7 +173,14 @@ def leapfrog(
 def mala(
     step_size: Any = None, *, temperature: Any = 1.0, preconditioner: Any = None, space: str | None = None
 ) -> MALA:
-    """Metropolis-adjusted Langevin; `step_size` is ε of `langevin`."""
+    """Metropolis-adjusted Langevin (Roberts and Tweedie, 1996).
+
+    Args:
+        step_size: ε as in `langevin`, a number, a schedule, or None to have it measured in the warm-up.
+        temperature: T, a positive number or a schedule.
+        preconditioner: Diagonal of P as a vector, or None to have the warm-up decide.
+        space: Refuse posteriors that are not in this space.
+    """
     return MALA(step_size, temperature, preconditioner, space)
 
 
@@ -186,11 +193,22 @@ def hmc(
     preconditioner: Any = None,
     space: str | None = None,
 ) -> HMC:
-    """Hamiltonian Monte Carlo with `length` leapfrog steps a proposal.
+    """Hamiltonian Monte Carlo with a fixed number of leapfrog steps a proposal.
+
+    Args:
+        step_size: h, a number, a schedule, or None to have it measured in the warm-up.
+        length: Leapfrog steps of a proposal.
+        momentum: The distribution of the momentum: Gaussian, or a `functional_momentum`.
+        temperature: T, a positive number or a schedule.
+        preconditioner: Diagonal of P as a vector, or None to have the warm-up decide.
+        space: Refuse posteriors that are not in this space.
 
     Example:
-        >>> hmc(0.1, length=20).length
-        20
+        >>> from fsgmcmc import Energy, sample
+        >>> target = Energy(lambda w: 0.5 * jnp.sum(w * w), jnp.zeros(1))
+        >>> draws = sample(0, target, hmc(0.5, length=5), draws=500, burn_in=20, thinning=1).positions
+        >>> bool(abs(draws.var() - 1) < 0.2)
+        True
     """
     length = _checks.count(length, "length")
     return HMC(step_size, temperature, preconditioner, space, length=length, momentum=momentum or Momentum())
@@ -204,6 +222,14 @@ def nuts(
     preconditioner: Any = None,
     space: str | None = None,
 ) -> NUTS:
-    """The no-U-turn sampler: as `hmc`, with trajectories of up to 2^max_doublings steps."""
+    """The no-U-turn sampler (Hoffman and Gelman, 2014).
+
+    Args:
+        step_size: h, a number, a schedule, or None to have it measured in the warm-up.
+        max_doublings: Trajectories have up to 2^max_doublings leapfrog steps.
+        temperature: T, a positive number or a schedule.
+        preconditioner: Diagonal of P as a vector, or None to have the warm-up decide.
+        space: Refuse posteriors that are not in this space.
+    """
     max_doublings = _checks.count(max_doublings, "max_doublings")
     return NUTS(step_size, temperature, preconditioner, space, max_doublings=max_doublings)

@@ -1,4 +1,4 @@
-"""Momentum measures: the law of the auxiliary variable z of Hamiltonian samplers.
+"""Momentum measures: the distribution of the auxiliary variable z of Hamiltonian samplers.
 
 A measure with density exp(−E(z)) gives the velocity v(z) = ∇E(z) and a thermostat, a move of z that leaves the
 measure (at temperature T) invariant. The induced measure of the paper is the standard Gaussian in z: E = ½‖z‖².
@@ -17,7 +17,7 @@ class Momentum(eqx.Module):
 
     @property
     def can_refresh(self) -> bool:
-        """Whether a fresh draw from N(0, T) has the measure's own law."""
+        """Whether a fresh draw from N(0, T) is a draw from the measure."""
         return True
 
     def energy(self, z: Vector) -> Float[Array, ""]:

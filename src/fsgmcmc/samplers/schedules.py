@@ -78,7 +78,7 @@ class _Cosine(Schedule):
         return 0.5 * (1 + jnp.cos(jnp.pi * (step % self.length) / self.length))
 
 
-class Phases(Schedule):
+class CyclicTemperature(Schedule):
     """Zero while a cycle explores, `initial` while it samples."""
 
     length: int = eqx.field(static=True)
@@ -139,7 +139,7 @@ def cyclical_temperature(temperature: float = 1.0, *, length: int, exploration: 
     """
     if not 0 <= exploration < 1:
         raise ValueError(f"exploration is a fraction of the cycle in [0, 1), got {exploration}")
-    return Phases(temperature, _checks.count(length, "length"), float(exploration))
+    return CyclicTemperature(temperature, _checks.count(length, "length"), float(exploration))
 
 
 def as_schedule(value: Any, name: str, *, zero_allowed: bool = False) -> Schedule:

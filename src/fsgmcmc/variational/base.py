@@ -1,10 +1,10 @@
-"""What every variational method is: something to train, and the gradient that trains it.
+"""The contract of a variational method.
 
-    trained = method.init(key, posterior)                        a pytree that holds q(w) = N(μ, diag σ²)
-    loss, gradient = method.objective(key, posterior, trained)   one stochastic gradient; the loss is for the eye
+    trained = method.init(key, posterior)                        a pytree that contains q(w) = N(μ, diag σ²)
+    loss, gradient = method.objective(key, posterior, trained)   a stochastic gradient; the loss is only reported
     q = method.approximation(trained)
 
-w is the posterior's whole vector: the likelihood's own parameters (a learned noise) are part of it, and q has a mean
+w is the whole vector of the posterior: it includes the likelihood's own parameters (learned noise), and q has a mean
 and a standard deviation for them as well.
 """
 
@@ -18,13 +18,13 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from fsgmcmc import _checks
-from fsgmcmc._ravel import Ravel
 from fsgmcmc.posterior import Batch, Position, Posterior
+from fsgmcmc.posterior._flatten import Flattener
 from fsgmcmc.random import normal
 from fsgmcmc.variational.mean_field import MeanField
 
 
-class Method(eqx.Module):
+class Approximation(eqx.Module):
     """The common part of the variational methods.
 
     Attributes:
@@ -45,51 +45,50 @@ class Method(eqx.Module):
         self.initial_log_std = float(initial_log_std)
 
     def check(self, posterior: Posterior) -> None:
-        """Refuse a posterior of the wrong kind before anything is compiled."""
-        found = "function" if posterior.functional else "parameter"
-        if found != self.space:
+        """Raise an error for a posterior of the wrong space, before anything is compiled."""
+        if posterior.space != self.space:
             raise ValueError(
-                f"this method is for {self.space} space, but the posterior is one of {found} space: "
+                f"this method is for {self.space} space, but the posterior is in {posterior.space} space: "
                 f"build it with {self.space}_space"
             )
 
     def init(self, key: PRNGKeyArray, posterior: Posterior) -> Any:
-        """What is trained, at its start."""
+        """The initial value of everything that is trained."""
         mean = posterior.init(key)
         return MeanField(mean, jnp.full_like(mean, self.initial_log_std))
 
     def approximation(self, trained: Any) -> MeanField:
-        """The q in what is trained."""
+        """q, which is part of `trained`."""
         return trained
 
     def objective(self, key: PRNGKeyArray, posterior: Posterior, trained: Any) -> tuple[Float[Array, ""], Any]:
-        """A loss to look at, and the gradient that descends."""
-        raise TypeError("objective belongs to the concrete methods")
+        """The loss, which is only reported, and the gradient that Adam uses."""
+        raise NotImplementedError(f"{type(self).__name__} must define objective(key, posterior, trained)")
 
 
 def single_functional(posterior: Posterior) -> Any:
     """The functional prior of a posterior that has one, on the network itself."""
     if len(posterior.functional) != 1 or posterior.functional[0].function is not None:
-        raise ValueError("this method takes one functional prior, on the network itself")
+        raise ValueError("this method needs exactly one functional prior, on the network itself")
     return posterior.functional[0]
 
 
 def draw_positions(key: PRNGKeyArray, posterior: Posterior, q: MeanField, count: int) -> Position:
-    """Draws of q as parameters, leaves (count, …), which gradients pass through."""
-    noise = posterior.position(normal(key, count * q.mean.size).reshape(count, -1))
-    mean, std = (_cut(posterior.ravel, vector) for vector in (q.mean, q.std))
+    """Draws of q as parameters with leaves (count, …), differentiable with respect to q."""
+    noise = posterior.parameters(normal(key, count * q.mean.size).reshape(count, -1))
+    mean, std = (_cut(posterior.flattener, vector) for vector in (q.mean, q.std))
     return jax.tree.map(lambda mean, std, noise: mean + std * noise, mean, std, noise)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _cut(ravel: Ravel, vector: Float[Array, " k"]) -> Position:
-    """The vector in leaves. JAX would add up one padded vector for each of them in the gradient."""
-    return ravel.unravel(vector)
+def _cut(flattener: Flattener, vector: Float[Array, " k"]) -> Position:
+    """The vector as a pytree. The default gradient of JAX would add one padded vector for each leaf, which is slow."""
+    return flattener.unflatten(vector)
 
 
 _cut.defvjp(
-    lambda ravel, vector: (ravel.unravel(vector), None),
-    lambda ravel, _, cotangents: (ravel.ravel(cotangents),),
+    lambda flattener, vector: (flattener.unflatten(vector), None),
+    lambda flattener, _, cotangents: (flattener.flatten(cotangents),),
 )
 
 
@@ -104,7 +103,7 @@ def network_values(
     posterior: Posterior, draws: Position, x: Float[Array, "n *features"]
 ) -> Float[Array, "draws n outputs"]:
     """f(x; w) for every draw."""
-    if len(jax.tree.leaves(draws.network)[0]) == 1:  # batched matrix products of one are slow
+    if len(jax.tree.leaves(draws.network)[0]) == 1:  # a batched matrix product over one draw is slow
         return posterior.network.apply(jax.tree.map(lambda leaf: leaf[0], draws.network), x)[None]
     return jax.vmap(lambda params: posterior.network.apply(params, x))(draws.network)
 

@@ -1,9 +1,9 @@
-"""Bayes by Backprop (Blundell et al., 2015): a mean-field Gaussian fitted to the posterior of the weights.
+"""Bayes by Backprop (Blundell et al., 2015): a mean-field Gaussian is fitted to the posterior of the weights.
 
     −ELBO(q) = E_q[ −(N/n) Σ_{i in batch} log p(y_i | f(x_i; w)) ] + KL[q(w) ‖ p(w)],    w = μ + σ ε
 
-Against a Gaussian prior the divergence is closed; against a scale mixture it is the mean of log q(w) − log p(w) over
-the draws of the step.
+For a Gaussian prior the divergence has a closed form. For a scale mixture it is estimated by the mean of
+log q(w) − log p(w) over the draws of the step.
 """
 
 from typing import ClassVar
@@ -15,12 +15,12 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from fsgmcmc import _checks
 from fsgmcmc.posterior import Position, Posterior
-from fsgmcmc.variational.base import Method, draw_positions, expected_misfit, network_values, own_entropy
+from fsgmcmc.variational.base import Approximation, draw_positions, expected_misfit, network_values, own_entropy
 from fsgmcmc.variational.mean_field import MeanField
 
 
 class ScaleMixture(eqx.Module):
-    """Independent mixtures of a wide and a narrow normal on every weight: π N(0, s₁²) + (1 − π) N(0, s₂²).
+    """A prior for each weight, a mixture of a wide and a narrow normal: π N(0, s₁²) + (1 − π) N(0, s₂²).
 
     Example:
         >>> round(ScaleMixture(0.5, 1.0, 0.1).log_prob(jnp.zeros(1)).item(), 2)
@@ -33,7 +33,7 @@ class ScaleMixture(eqx.Module):
 
     def __init__(self, weight: float = 0.5, wide: float = 1.0, narrow: float = 0.0025) -> None:
         if not 0 < weight < 1:
-            raise ValueError(f"weight is a probability between 0 and 1, got {weight}")
+            raise ValueError(f"weight must be a probability between 0 and 1, got {weight}")
         _checks.positive(wide, "wide")
         _checks.positive(narrow, "narrow")
         self.weight, self.wide, self.narrow = float(weight), float(wide), float(narrow)
@@ -46,7 +46,7 @@ class ScaleMixture(eqx.Module):
         )
 
 
-class BayesByBackprop(Method):
+class BayesByBackprop(Approximation):
     """The method; `bbb` builds it."""
 
     mixture: ScaleMixture | None
@@ -64,7 +64,7 @@ class BayesByBackprop(Method):
     ) -> tuple[Float[Array, ""], MeanField]:
         """−ELBO and its gradient."""
         batch_key, draw_key = jax.random.split(key)
-        batch = posterior.batch(batch_key)
+        batch = posterior.data.batch(batch_key)
 
         def loss(q: MeanField) -> Float[Array, ""]:
             draws = draw_positions(draw_key, posterior, q, self.draws_per_step)
@@ -78,7 +78,7 @@ class BayesByBackprop(Method):
         of_network = posterior.network_mask()
         if self.mixture is None:
             return jnp.where(of_network, q.divergence(0.0, jnp.where(of_network, posterior.precision, 1.0)), 0.0)
-        w = jax.vmap(posterior.ravel.ravel)(draws)
+        w = jax.vmap(posterior.flattener.flatten)(draws)
         sampled = jnp.mean(q.log_prob(w) - self.mixture.log_prob(w), axis=0)
         return jnp.where(of_network, sampled, 0.0)
 
@@ -91,7 +91,7 @@ def bbb(
     Args:
         draws_per_step: Draws of w in each gradient.
         initial_log_std: log σ at the start.
-        mixture: A scale mixture that takes the place of the posterior's Gaussian prior on the weights.
+        mixture: A scale mixture that replaces the posterior's Gaussian prior on the weights.
 
     Example:
         >>> bbb(draws_per_step=4).draws_per_step

@@ -1,15 +1,15 @@
-"""Functional variational inference, FBNN (Sun et al., 2019): the prior is on the function, and so is the divergence.
+"""Functional variational inference, FBNN (Sun et al., 2019): prior and divergence are on function values.
 
     −ELBO(q) = E_q[ −(N/n) Σ_{i in batch} log p(y_i | f(x_i; w)) ] + κ KL[q(F̃) ‖ p(F̃)]
     F̃ = f(X; w) + γ ε,    X = batch ∪ measurement points,    p(F̃) = N(m, K + γ² I)
 
-q(F̃) is known by draws only, and so is the gradient of its entropy:
+q(F̃) has no closed form; its score is estimated from draws:
 
     ∇_φ KL = E_q[ (∇_F log q(F̃) − ∇_F log p(F̃))ᵀ ∂F̃/∂φ ],    ∇_F log q by the spectral Stein estimator
 
-γ² is the nugget of the prior. κ = N/n is as published, where the mean log-likelihood of a batch of n stands beside
-KL / n: the divergence at a part of the inputs stands for that at all of them. κ = 1 is right where X holds every
-training input at each step; otherwise the prior counts for as little as n/N of itself. With full batches both are one.
+γ² is the nugget of the prior. κ = N/n is the published weight: the loss is the mean log-likelihood of a batch of n plus
+KL / n, so that the divergence at some inputs represents the divergence at all of them. κ = 1 is correct if X contains
+every training input at each step; otherwise the prior has as little as n/N of its weight. With full batches both are 1.
 """
 
 from typing import ClassVar
@@ -24,7 +24,7 @@ from fsgmcmc import _checks
 from fsgmcmc.posterior import Posterior
 from fsgmcmc.priors.functional import SMALLEST_REDRAWN_NUGGET
 from fsgmcmc.variational.base import (
-    Method,
+    Approximation,
     draw_positions,
     expected_misfit,
     network_values,
@@ -38,7 +38,7 @@ WEIGHTINGS = ("bound", "published")
 FEWEST_DRAWS = 4
 
 
-class FBNN(Method):
+class FBNN(Approximation):
     """The method; `fbnn` builds it."""
 
     weighting: str = eqx.field(static=True)
@@ -51,11 +51,11 @@ class FBNN(Method):
         if weighting not in WEIGHTINGS:
             raise ValueError(f"unknown weighting {weighting!r}; choose from {', '.join(WEIGHTINGS)}")
         if not 0 < spectrum < 1:
-            raise ValueError(f"spectrum is a share between 0 and 1, got {spectrum}")
+            raise ValueError(f"spectrum must be a share between 0 and 1, got {spectrum}")
         self.weighting, self.spectrum = weighting, float(spectrum)
 
     def check(self, posterior: Posterior) -> None:
-        """One functional prior, with a nugget that float32 can carry at points of every step."""
+        """Require one functional prior; if the points change at every step, its nugget must be large enough."""
         super().check(posterior)
         nugget = float(single_functional(posterior).process.nugget)
         if not posterior.shares_points and nugget < np.float32(SMALLEST_REDRAWN_NUGGET):
@@ -67,14 +67,14 @@ class FBNN(Method):
     def objective(
         self, key: PRNGKeyArray, posterior: Posterior, trained: MeanField
     ) -> tuple[Float[Array, ""], MeanField]:
-        """The expected misfit, which can be known, and the gradient of −ELBO."""
+        """The expected misfit and the gradient of −ELBO; the value of −ELBO has no closed form."""
         batch_key, point_key, draw_key, noise_key = jax.random.split(key, 4)
-        batch = posterior.batch(batch_key)
+        batch = posterior.data.batch(batch_key)
         prior = single_functional(posterior)
-        drawn, factor = prior.draw(point_key)
+        drawn, factor = prior.draw(point_key, posterior.data)
         points = drawn if posterior.shares_points else jnp.concatenate([batch.x, drawn])
-        # A memory that is not full yet has fewer rows than the batch.
-        weight = jnp.maximum(posterior.total / len(batch.x), 1.0) if self.weighting == "published" else 1.0
+        # A replay buffer may have fewer rows than the batch.
+        weight = jnp.maximum(posterior.data.total / len(batch.x), 1.0) if self.weighting == "published" else 1.0
 
         def prior_score(values: Float[Array, "m c"]) -> Float[Array, "m c"]:
             if posterior.shares_points:
@@ -86,10 +86,10 @@ class FBNN(Method):
             values = network_values(posterior, draws, points)
             misfit = expected_misfit(posterior, batch, values[:, : len(batch.x)], draws)
             noisy = prior.with_nugget(noise_key, points, values)
-            held = jax.lax.stop_gradient(noisy)
-            score = stein_score(held.reshape(len(held), -1), spectrum=self.spectrum).reshape(held.shape)
-            slope = score - jax.vmap(prior_score)(held)
-            divergence = jnp.sum(slope * noisy) / len(held)
+            constant = jax.lax.stop_gradient(noisy)
+            score = stein_score(constant.reshape(len(constant), -1), spectrum=self.spectrum).reshape(constant.shape)
+            slope = score - jax.vmap(prior_score)(constant)
+            divergence = jnp.sum(slope * noisy) / len(constant)
             return misfit + weight * divergence - own_entropy(posterior, q), misfit
 
         (_, misfit), gradient = jax.value_and_grad(loss, has_aux=True)(trained)
@@ -105,13 +105,13 @@ def fbnn(
 ) -> FBNN:
     """FBNN, for posteriors of `function_space` with one functional prior; weight priors are not used.
 
-    The divergence is at the minibatch together with the measurement points. Where the posterior measures exactly its
-    training inputs with full batches, these are all.
+    The divergence is computed at the minibatch and at the measurement points. If the measurement points are exactly the
+    training inputs and batches are full, it is computed at the training inputs only.
 
     Args:
         draws_per_step: Function draws in each gradient, from which the score of q is estimated.
         initial_log_std: log σ at the start.
-        weighting: κ: `"published"` is N/n for a batch of n, `"bound"` is 1, for points that hold all training inputs.
+        weighting: κ: `"published"` is N/n for a batch of n; `"bound"` is 1, for points with all training inputs.
         spectrum: Share of the spectrum that the Stein estimator uses.
 
     Example:

@@ -1,15 +1,15 @@
-"""Indirect functional variational inference, IFBNN: a prior on the weights that is matched to one on functions.
+"""Indirect functional variational inference, IFBNN: a prior on the weights that is matched to a prior on functions.
 
-The idea is that of Wu et al. (2023), whose text was not at hand; what is implemented is this. A bridge
-p_b(w) = N(μ_b, diag σ_b²) stands between the Gaussian process and the weights. Three things are trained together:
+The idea is from Wu et al. (2023); the implementation follows the description below, not the text of that paper. A
+bridge p_b(w) = N(μ_b, diag σ_b²) is the prior on the weights. Three things are trained together:
 
-    q       min  E_q[ −(N/n) Σ log p(y_i | f(x_i; w)) ] + KL[q(w) ‖ p_b(w)],   closed, both being Gaussian
+    q       min  E_q[ −(N/n) Σ log p(y_i | f(x_i; w)) ] + KL[q(w) ‖ p_b(w)],   KL in closed form
     bridge  min  W₁( f(X_M; w) + γ ε with w ~ p_b,  the Gaussian process at X_M ) + c KL[q(w) ‖ p_b(w)]
     critic  max  the dual form of W₁, with a penalty on its slope
 
-γ² is the nugget, which the covariance of the Gaussian process has too. With c = 0 the bridge follows the Gaussian
-process alone and is a prior; with c > 0 it also follows the data through q. Where the measurement points are redrawn
-the critic sees them too: the distance is then the mean over sets of points of the distance at each set.
+γ² is the nugget, which is also in the covariance of the Gaussian process. With c = 0 the bridge is matched to the
+Gaussian process alone and is a prior; with c > 0 it also depends on the data through q. If the measurement points are
+redrawn, they are inputs of the critic: the distance is then the mean over sets of points of the distance at each set.
 """
 
 import math
@@ -25,7 +25,7 @@ from fsgmcmc.posterior import Position, Posterior
 from fsgmcmc.priors.functional import FixedPrior
 from fsgmcmc.random import normal
 from fsgmcmc.variational.base import (
-    Method,
+    Approximation,
     draw_positions,
     expected_misfit,
     network_values,
@@ -37,14 +37,14 @@ from fsgmcmc.variational.wasserstein import critic_init, critic_loss, gap
 
 
 class Trained(NamedTuple):
-    """Everything that is trained at once."""
+    """Everything that is trained."""
 
     q: MeanField
     bridge: MeanField
     critic: Any
 
 
-class IFBNN(Method):
+class IFBNN(Approximation):
     """The method; `ifbnn` builds it."""
 
     functions: int = eqx.field(static=True)
@@ -59,26 +59,26 @@ class IFBNN(Method):
         self.functions, self.coupling = _checks.count(functions, "functions", least=2), float(coupling)
 
     def check(self, posterior: Posterior) -> None:
-        """One functional prior."""
+        """Require one functional prior."""
         super().check(posterior)
         single_functional(posterior)
 
     def init(self, key: PRNGKeyArray, posterior: Posterior) -> Trained:
-        """q around a start of the network, the bridge as wide as such starts, a fresh critic."""
+        """q around initial weights of the network, a bridge with the variance of initial weights, and a new critic."""
         q_key, critic_key = jax.random.split(key)
         prior = single_functional(posterior)
         q = super().init(q_key, posterior)
-        params = posterior.position(q.mean).network
+        params = posterior.parameters(q.mean).network
         spread = jax.tree.map(
             lambda leaf, variance: jnp.full_like(leaf, 0.5 * math.log(variance)),
             params,
             posterior.network.variance(params),
         )
         own = jax.tree.map(jnp.zeros_like, posterior.likelihood.init())
-        bridge = MeanField(jnp.zeros_like(q.mean), posterior.ravel.ravel(Position(spread, own)))
-        points = jax.eval_shape(lambda: prior.draw(critic_key)[0])
+        bridge = MeanField(jnp.zeros_like(q.mean), posterior.flattener.flatten(Position(spread, own)))
+        points = jax.eval_shape(lambda: prior.draw(critic_key, posterior.data)[0])
         context = 0 if isinstance(prior, FixedPrior) else points.size
-        inputs = len(points) * posterior.likelihood.outputs(posterior.y) + context
+        inputs = len(points) * posterior.outputs + context
         return Trained(q, bridge, critic_init(critic_key, inputs))
 
     def approximation(self, trained: Trained) -> MeanField:
@@ -86,16 +86,16 @@ class IFBNN(Method):
         return trained.q
 
     def objective(self, key: PRNGKeyArray, posterior: Posterior, trained: Trained) -> tuple[Float[Array, ""], Trained]:
-        """−ELBO against the bridge, and the gradients of all three."""
+        """−ELBO with the bridge as the prior, and the gradients of all three."""
         batch_key, point_key, draw_key, bridge_key, process_key, nugget_key, place_key = jax.random.split(key, 7)
         prior = single_functional(posterior)
-        points, factor = prior.draw(point_key)
-        batch, of_network = posterior.batch(batch_key), posterior.network_mask()
-        # What the critic must know besides function values: the points, unless they are always the same.
+        points, factor = prior.draw(point_key, posterior.data)
+        batch, of_network = posterior.data.batch(batch_key), posterior.network_mask()
+        # The critic needs the points besides function values, unless they are always the same.
         context = jnp.zeros(0) if isinstance(prior, FixedPrior) else points.ravel()
-        count, outputs = self.functions, posterior.likelihood.outputs(posterior.y)
+        count, outputs = self.functions, posterior.outputs
         noise = normal(process_key, count * len(points) * outputs).reshape(count, len(points), outputs)
-        target = jax.vmap(lambda noise: prior.colour(factor, noise))(noise).reshape(count, -1)
+        target = jax.vmap(lambda noise: prior.unwhiten(factor, noise))(noise).reshape(count, -1)
 
         def divergence(q: MeanField, bridge: MeanField) -> Float[Array, ""]:
             each = q.divergence(bridge.mean, jnp.exp(-2 * bridge.log_std))
@@ -129,7 +129,7 @@ def ifbnn(
         draws_per_step: Draws of w for the likelihood in each gradient.
         initial_log_std: log σ of q at the start.
         functions: Functions of the bridge and of the Gaussian process that the critic compares in each gradient.
-        coupling: c, how much the bridge follows q besides the Gaussian process.
+        coupling: c, the weight of KL[q ‖ p_b] in the loss of the bridge.
 
     Example:
         >>> ifbnn(functions=32).functions

@@ -6,17 +6,17 @@
     β_j    = −(1/S) Σ_s ∇ψ_j(x_s)                   its coefficient in the score, by Stein's identity
     ∇ log q(x) ≈ Σ_j β_j ψ_j(x)
 
-Widths ℓ_i are the median distance of the draws in dimension i times √d; eigenpairs are used, largest first, until they
-hold a given share of the spectrum.
+Widths ℓ_i are the median distance between draws in dimension i times √d. The largest eigenpairs are used, up to a given
+share of the sum of eigenvalues.
 """
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-# A width below this belongs to a dimension in which all draws agree.
+# A smaller width means that all draws are equal in this dimension.
 SMALLEST_WIDTH = 1e-6
-# Pairs of few draws whose distances are sorted for a median; all pairs of a hundred take longer than the network.
+# Approximate number of pairs in the median if there are few draws; all pairs of a hundred take longer than the network.
 PAIRS = 128
 
 
@@ -32,9 +32,9 @@ def stein_score(
 
     Args:
         draws: S independent draws of q.
-        at: Where the score is wanted; None is at the draws, which saves a kernel matrix.
-        widths: ℓ, one number per dimension; None takes `median_widths`.
-        spectrum: The share of the sum of eigenvalues that the used eigenpairs hold.
+        at: Points at which the score is evaluated; None: the draws, which saves a kernel matrix.
+        widths: ℓ, one number per dimension; None: `median_widths`.
+        spectrum: Share of the sum of eigenvalues that the used eigenpairs have.
         jitter: Added to the diagonal of K.
 
     Example:
@@ -45,11 +45,11 @@ def stein_score(
     """
     count = len(draws)
     widths = median_widths(draws) if widths is None else widths
-    centre = jnp.mean(draws, axis=0)  # far from zero, differences would lose their digits
+    centre = jnp.mean(draws, axis=0)  # far from zero, differences would lose digits
     scaled = (draws - centre) / widths
     kernel = _rbf(scaled, scaled)
     values, vectors = jnp.linalg.eigh(kernel + jitter * jnp.eye(count, dtype=kernel.dtype))
-    # Ascending order: an eigenpair is used unless those above it hold the share already.
+    # Ascending order: an eigenpair is used unless the larger ones already have the share.
     above = jnp.cumsum(values[::-1])[::-1] - values
     inverse = jnp.where(above < spectrum * jnp.sum(values), 1 / jnp.maximum(values, jitter), 0.0)
     # Σ_s ∂k(x_s, x_t)/∂x_s for every t, in closed form.
@@ -62,9 +62,9 @@ def stein_score(
 
 
 def median_widths(draws: Float[Array, "S d"]) -> Float[Array, " d"]:
-    """√d times the median distance of two draws in each dimension; 1 where all agree.
+    """√d times the median distance between two draws in each dimension; 1 where all draws are equal.
 
-    Pairs are of random draws, as many as there are draws, and more of fewer than 64.
+    Each draw is paired with one random other draw, or with several if there are at most 64 draws.
     """
     count, dimensions = draws.shape
     order = np.random.default_rng(0).permutation(count)

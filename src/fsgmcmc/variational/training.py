@@ -1,8 +1,8 @@
 """`fit`: train a variational method, then draw from its q.
 
-A compiled program takes some Adam steps; Python calls it again and again, and between the calls shows the progress,
-keeps the learning curve, looks for non-finite values and writes the checkpoint. The key of step t is fold_in(key, t):
-how the steps are cut into calls changes nothing.
+A compiled program takes several Adam steps, and Python calls it repeatedly. Between the calls it shows the progress,
+extends the learning curve, checks for non-finite values and writes the checkpoint. The key of step t is
+fold_in(key, t), so the number of steps per call does not change the result.
 """
 
 import time
@@ -17,37 +17,22 @@ import numpy as np
 from jaxtyping import Array, Float, Key, PRNGKeyArray
 
 from fsgmcmc import _checks, _storage
-from fsgmcmc._checkpoint import Checkpoint, fingerprint, restored_tree
 from fsgmcmc._compile import jit_loop
 from fsgmcmc._progress import Progress
-from fsgmcmc.posterior import Posterior
+from fsgmcmc.errors import DivergedFitError
+from fsgmcmc.inference._checkpoint import Checkpoint, fingerprint, restored_tree
+from fsgmcmc.posterior import Posterior, Streamed
 from fsgmcmc.random import generator_key
 from fsgmcmc.samplers.schedules import Schedule, as_schedule
 from fsgmcmc.samples import Samples
-from fsgmcmc.variational.base import Method, draw_positions
+from fsgmcmc.variational.base import Approximation, draw_positions
 
-# Points of the learning curve: each is the mean loss of as many steps, which are one call of the program.
+# Points of the learning curve; each is the mean loss over the steps of one call of the program.
 CURVE = 200
 
 
-class DivergedFitError(RuntimeError):
-    """The loss or a parameter turned non-finite.
-
-    Attributes:
-        step: By which step.
-        learning_rate: The learning rate there.
-    """
-
-    def __init__(self, step: int, learning_rate: float, initial_rate: float) -> None:
-        self.step, self.learning_rate = step, learning_rate
-        super().__init__(
-            f"the fit turned non-finite by step {step} with learning rate {learning_rate:.3g}; "
-            f"try learning_rate={initial_rate / 3:.2g}, or a larger nugget if the prior is functional"
-        )
-
-
 class State(NamedTuple):
-    """What is trained, Adam's moments, and the steps taken."""
+    """What is trained, the moments of Adam, and the number of steps taken."""
 
     trained: Any
     moments: Any
@@ -56,7 +41,7 @@ class State(NamedTuple):
 
 @dataclass
 class Fit:
-    """A fit on the host: where it is, and what it has shown so far."""
+    """The state of a fit on the host, its duration and its learning curve."""
 
     state: State
     seconds: float = 0.0
@@ -86,25 +71,25 @@ def fit(
     progress: bool = True,
     keep_interrupted: bool = False,
 ) -> Samples:
-    """Train a variational method with Adam, and draw from the q it ends with.
+    """Train a variational method with Adam, then draw from its q.
 
     Args:
         key: A JAX key or an integer seed; it fixes the result.
-        posterior: What is approximated: of `parameter_space` for `bbb`, of `function_space` for `fbnn` and `ifbnn`.
+        posterior: The target: from `parameter_space` for `bbb`, from `function_space` for `fbnn` and `ifbnn`.
         method: `bbb()`, `fbnn()` or `ifbnn()`.
         steps: Gradient steps.
-        learning_rate: Adam's step, a number or a schedule.
+        learning_rate: Learning rate of Adam, a number or a schedule.
         draws: Independent draws of q to return, as one chain.
-        checkpoint: A file from which an interrupted fit continues, bit for bit.
-        checkpoint_seconds: How often it is written.
+        checkpoint: A file from which an interrupted fit resumes, bit for bit.
+        checkpoint_seconds: Seconds between two writes of the checkpoint.
         generator: As in `sample`.
-        progress: Show a progress bar where there is a terminal.
-        keep_interrupted: As in `sample`: Ctrl-C ends the fit where it is.
+        progress: Show a progress bar if there is a terminal.
+        keep_interrupted: As in `sample`: after Ctrl-C, draw from the current q.
 
     Returns:
-        Samples whose `energy` is Ũ at each draw and whose `info` holds the learning curve: `loss`, the mean loss of
-        each stretch of steps, and `loss_steps`, where the stretches end. Losses are −ELBO up to a constant, but for
-        `fbnn`, whose divergence has a known gradient and no known value: there it is the expected misfit alone.
+        Samples whose `energy` is Ũ at each draw and whose `info` has the learning curve: `loss`, the mean loss of each
+        block of steps, and `loss_steps`, the last step of each block. Losses are −ELBO up to a constant, except for
+        `fbnn`: its divergence has no closed form, and the loss is the expected misfit alone.
 
     Example:
         >>> from fsgmcmc import MLP, Gaussian, parameter_space
@@ -116,16 +101,16 @@ def fit(
         (20, 1)
     """
     if not isinstance(posterior, Posterior):
-        raise TypeError(f"posterior is built by function_space or parameter_space, not {type(posterior).__name__}")
-    if not isinstance(method, Method):
+        raise TypeError(f"posterior must be built by function_space or parameter_space, not {type(posterior).__name__}")
+    if not isinstance(method, Approximation):
         raise TypeError(f"method must be bbb(), fbnn() or ifbnn(), not {type(method).__name__}")
-    if posterior.source is not None:
+    if isinstance(posterior.data, Streamed):
         raise ValueError("variational methods do not stream data: build the posterior without stream=True")
     method.check(posterior)
     steps, draws = _checks.count(steps, "steps"), _checks.count(draws, "draws")
     schedule = as_schedule(learning_rate, "learning_rate")
     if schedule.initial is None:
-        raise ValueError("learning_rate must be a number or a schedule with a start")
+        raise ValueError("learning_rate must be a number or a schedule with an initial value")
     init_key, run_key, draw_key, energy_key = jax.random.split(generator_key(_checks.as_key(key), generator), 4)
     first = start(init_key, posterior, method)
     mark = fingerprint((first, run_key, posterior, method, schedule), {"steps": steps, "curve": CURVE})
@@ -137,38 +122,38 @@ def fit(
         else:
             run = Fit(restored_tree("state", found[0], first), found[1]["seconds"], found[1]["curve"])
         try:
-            _advance(run, run_key[None], posterior, method, schedule, steps, store, bar)
+            _train_on(run, run_key[None], posterior, method, schedule, steps, store, bar)
         except KeyboardInterrupt:
             if not (keep_interrupted and run.steps):
                 raise
         finally:
             store.write(run.contents, now=True)
     q = method.approximation(jax.tree.map(lambda leaf: leaf[0], run.state.trained))
-    positions = jax.vmap(posterior.ravel.ravel)(draw_positions(draw_key, posterior, q, draws))
+    positions = jax.vmap(posterior.flattener.flatten)(draw_positions(draw_key, posterior, q, draws))
     energy = np.asarray(_energies(energy_key, posterior, positions))
     info = {"method": type(method).__name__, "iterations": run.steps, "seconds": run.seconds}
     info |= {"loss": run.curve, "loss_steps": _ends(steps)[: len(run.curve)], "learning_rate": float(schedule(0))}
     info["interrupted"] = run.steps < steps
-    return Samples.of_posterior(posterior, np.asarray(positions)[None], energy[None], None, info)
+    return posterior.samples(np.asarray(positions)[None], energy[None], None, info)
 
 
 def _ends(steps: int) -> list[int]:
-    """The steps after which the calls end."""
+    """The last step of each call."""
     return sorted({steps * (index + 1) // CURVE for index in range(CURVE)} - {0})
 
 
-def _advance(
+def _train_on(
     run: Fit,
     keys: Key[Array, " one"],
     posterior: Posterior,
-    method: Method,
+    method: Approximation,
     schedule: Schedule,
     steps: int,
     store: Checkpoint,
     bar: Progress,
 ) -> None:
-    """Advance the fit, in place, to its last step."""
-    train(keys, run.state, posterior, method, schedule, jnp.int32(0))  # no steps, to compile
+    """Train to the last step; `run` changes in place."""
+    train(keys, run.state, posterior, method, schedule, jnp.int32(0))  # zero steps: only compiles
     for end in _ends(steps):
         if end <= run.steps:
             continue
@@ -182,10 +167,10 @@ def _advance(
         store.write(run.contents)
 
 
-def start(key: PRNGKeyArray, posterior: Posterior, method: Method) -> State:
-    """The state before the first step; the leading axis of one is that of `jit_loop`.
+def start(key: PRNGKeyArray, posterior: Posterior, method: Approximation) -> State:
+    """The state before the first step, with a leading axis of length one for `jit_loop`.
 
-    It is not compiled: networks that differ only in where they start share their programs.
+    It is not compiled, because networks that differ only in their initial weights share compiled programs.
     """
     import optax
 
@@ -196,7 +181,7 @@ def start(key: PRNGKeyArray, posterior: Posterior, method: Method) -> State:
 
 @jit_loop
 def train(
-    keys: Key[Array, " one"], states: State, posterior: Posterior, method: Method, schedule: Schedule, count: Any
+    keys: Key[Array, " one"], states: State, posterior: Posterior, method: Approximation, schedule: Schedule, count: Any
 ) -> tuple[State, Float[Array, " one"]]:
     """The state after `count` more steps, and the sum of their losses."""
     import optax

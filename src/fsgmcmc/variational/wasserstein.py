@@ -2,9 +2,9 @@
 
     W₁(a, b) = sup_{‖φ‖_Lip <= 1} E_a[φ] − E_b[φ]
 
-φ is a network of two softplus layers; the constraint is a penalty on its slope at random places between draws of a
-and of b, ρ E[max(‖∇φ‖ − 1, 0)²]. (The two-sided form of Gulrajani et al., 2017, can hold a critic that starts with the
-wrong sign at a slope of −1.)
+φ is a network with two softplus layers; the constraint is a penalty on its slope at random points between draws of a
+and of b, ρ E[max(‖∇φ‖ − 1, 0)²]. (With the two-sided penalty of Gulrajani et al., 2017, a critic that starts with the
+wrong sign can stay at a slope of −1.)
 """
 
 from collections.abc import Callable
@@ -19,24 +19,24 @@ from fsgmcmc import _checks
 from fsgmcmc.networks import MLP
 
 CRITIC = MLP((200, 200), activation="softplus", initial="fan_in")
-# ρ. The best critic's slope is 1 + W₁ / 2ρ, and the estimate that much too large.
+# ρ. The slope of the best critic is 1 + W₁ / 2ρ, so the estimate is too large by this factor.
 PENALTY = 100.0
 
 
 def critic_init(key: PRNGKeyArray, inputs: int) -> Any:
-    """A critic of vectors with so many entries."""
+    """Parameters of a critic for vectors with `inputs` entries."""
     return CRITIC.init(key, inputs, 1)
 
 
 def gap(critic: Any, a: Float[Array, "n d"], b: Float[Array, "n d"], context: Float[Array, " e"]) -> Float[Array, ""]:
-    """E_a[φ] − E_b[φ]; φ sees the context beside each draw."""
+    """E_a[φ] − E_b[φ]; the inputs of φ are a draw and the context."""
     return jnp.mean(_value(critic, a, context)) - jnp.mean(_value(critic, b, context))
 
 
 def critic_loss(
     key: PRNGKeyArray, critic: Any, a: Float[Array, "n d"], b: Float[Array, "n d"], context: Float[Array, " e"]
 ) -> Float[Array, ""]:
-    """What the critic descends: −gap + ρ E[max(‖∇φ‖ − 1, 0)²], the slope in the draws alone."""
+    """The loss of the critic: −gap + ρ E[max(‖∇φ‖ − 1, 0)²], with the slope with respect to the draws only."""
     between = jax.random.uniform(key, (len(a), 1))
     places = between * a + (1 - between) * b
     slopes = jax.grad(lambda places: jnp.sum(_value(critic, places, context)))(places)
@@ -45,8 +45,8 @@ def critic_loss(
 
 
 def _value(critic: Any, draws: Float[Array, "n d"], context: Float[Array, " e"]) -> Float[Array, " n"]:
-    beside = jnp.broadcast_to(context, (len(draws), len(context)))
-    return CRITIC.apply(critic, jnp.concatenate([draws, beside], axis=1))[:, 0]
+    contexts = jnp.broadcast_to(context, (len(draws), len(context)))
+    return CRITIC.apply(critic, jnp.concatenate([draws, contexts], axis=1))[:, 0]
 
 
 Draw = Callable[[PRNGKeyArray, int], Float[Array, "n d"]]
@@ -55,7 +55,9 @@ Draw = Callable[[PRNGKeyArray, int], Float[Array, "n d"]]
 def wasserstein(
     key: PRNGKeyArray | int, a: Draw, b: Draw, *, steps: int = 2000, batch: int = 256, learning_rate: float = 1e-3
 ) -> float:
-    """An estimate of W₁ between two laws given by `draw(key, n) -> (n, d)`: a critic is trained, then judged afresh.
+    """An estimate of W₁ between two distributions, each given by a function `draw(key, n) -> (n, d)`.
+
+    A critic is trained, then evaluated on new draws.
 
     Example:
         >>> normal = jax.random.normal
@@ -75,11 +77,11 @@ def wasserstein(
 def _train(key: PRNGKeyArray, a: Draw, b: Draw, steps: int, batch: int, learning_rate: Any) -> Float[Array, ""]:
     import optax
 
-    init_key, step_key, judge_key = jax.random.split(key, 3)
-    sizes = [jax.eval_shape(lambda law=law: law(init_key, 2)).shape for law in (a, b)]
+    init_key, step_key, evaluation_key = jax.random.split(key, 3)
+    sizes = [jax.eval_shape(lambda draw=draw: draw(init_key, 2)).shape for draw in (a, b)]
     if sizes[0] != sizes[1] or len(sizes[0]) != 2:
         raise ValueError(
-            f"both laws must give draws of one shape (n, d), for n = 2 they give {sizes[0]} and {sizes[1]}"
+            f"a and b must return draws of the same shape (n, d); for n = 2 they return {sizes[0]} and {sizes[1]}"
         )
     adam = optax.adam(optax.cosine_decay_schedule(learning_rate, steps))
     context = jnp.zeros(0)
@@ -97,4 +99,4 @@ def _train(key: PRNGKeyArray, a: Draw, b: Draw, steps: int, batch: int, learning
 
     critic = critic_init(init_key, sizes[0][1])
     critic, _ = jax.lax.fori_loop(0, steps, step, (critic, adam.init(critic)))
-    return gap(critic, *pair(judge_key, 16 * batch), context)
+    return gap(critic, *pair(evaluation_key, 16 * batch), context)

@@ -1,0 +1,201 @@
+"""Model folders: a fitted estimator as arrays plus JSON. Reading one runs no code.
+
+    model.json           what it is, with a schema version, and the name and hash of the file of arrays
+    arrays-<hash>.npz    draws, scales, the prior's numbers and some training rows
+
+The arrays are written first, under a name that no older model has; then model.json is replaced in one step. Until that
+moment the older model is whole, and after it the new one is.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from fsgmcmc import __version__, _storage
+from fsgmcmc.data.standardiser import Standardiser
+from fsgmcmc.estimators.base import FunctionalBNN
+from fsgmcmc.estimators.classifier import FunctionalBNNClassifier
+from fsgmcmc.estimators.novelty import Novelty
+from fsgmcmc.estimators.regressor import FunctionalBNNRegressor
+from fsgmcmc.likelihoods import LIKELIHOODS
+from fsgmcmc.priors import GaussianProcess, kernel_by_name
+
+SCHEMA = "fsgmcmc-model"
+VERSION = 4  # 4 has the likelihood by name and configuration
+ESTIMATORS = {"regression": FunctionalBNNRegressor, "classification": FunctionalBNNClassifier}
+# Parameters of the run, not of the model.
+NOT_KEPT = ("progress", "checkpoint", "random_state")
+
+
+def save_model(estimator: FunctionalBNN, folder: str | Path, extra: dict[str, Any] | None = None) -> None:
+    """Write a fitted estimator into a folder, with further JSON entries.
+
+    Args:
+        estimator: A fitted regressor or classifier whose kernel is a word.
+        folder: Where; a model that is there already is replaced in one step.
+        extra: More entries of model.json, which `load_model` gives back.
+    """
+    if not hasattr(estimator, "positions_"):
+        raise ValueError("there is nothing to save: fit the estimator first")
+    if not isinstance(estimator.kernel_, str):
+        raise ValueError(
+            "only kernels given as words, such as 'rbf', can be saved in a folder; use joblib for this model"
+        )
+    folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file: give a folder for the model")
+    folder.mkdir(parents=True, exist_ok=True)
+    scale, process, novelty = estimator.scale_, estimator.prior_, estimator.novelty_
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(process.kernel)]
+    arrays = {
+        "positions": estimator.positions_,
+        "energy": estimator.energy_,
+        "shift": scale.x_mean,
+        "scale": scale.x_std,
+        "mean": np.asarray(process.mean),
+        "reference": novelty.reference,
+        **_storage.numbered("kernel", leaves),
+    }
+    params = {name: value for name, value in estimator.get_params().items() if name not in NOT_KEPT}
+    likelihood = LIKELIHOODS.to_config(estimator.likelihood_)
+    if likelihood is None:
+        raise ValueError(
+            f"{type(estimator.likelihood_).__name__} is not registered: decorate the class with "
+            "fsgmcmc.likelihoods.register to save the model"
+        )
+    if params.get("likelihood") is not None:
+        params["likelihood"] = likelihood
+    task = "regression" if isinstance(estimator, FunctionalBNNRegressor) else "classification"
+    meta = {
+        "task": task,
+        "params": {**params, "hidden": list(estimator.hidden)},
+        "likelihood": likelihood,
+        "kernel": estimator.kernel_,
+        "features": estimator.n_features_in_,
+        "rows": estimator.n_rows_,
+        "skip": estimator.skip_,
+        "threshold": novelty.threshold,
+        "target": {"shift": scale.y_mean, "scale": scale.y_std},
+        "info": estimator.info_,
+    }
+    if hasattr(estimator, "feature_names_in_"):
+        meta["feature_names"] = estimator.feature_names_in_.tolist()
+    if isinstance(estimator, FunctionalBNNRegressor):
+        meta["noise"] = estimator.noise_
+    else:
+        meta["classes"] = estimator.classes_.tolist()
+    document = {"schema": SCHEMA, "version": VERSION, "fsgmcmc": __version__, **meta, **(extra or {})}
+    json.dumps(document, default=_plain)  # what cannot be written is found before anything is
+    older = _arrays_of(folder)
+    document["arrays"] = written = _write_arrays(folder, arrays)
+    _storage.write_text(folder / "model.json", json.dumps(document, indent=1, default=_plain))
+    if older not in (None, written["name"]):
+        (folder / str(older)).unlink(missing_ok=True)
+
+
+def load_model(folder: str | Path) -> tuple[FunctionalBNN, dict[str, Any]]:
+    """The estimator in a folder, ready to predict, and all of its model.json."""
+    folder = Path(folder)
+    document = _document(folder)
+    try:
+        return _read(folder, document), document
+    except FileNotFoundError:
+        newer = _document(folder)
+        if newer == document:
+            raise
+        # Another one took its place just now.
+        return _read(folder, newer), newer
+
+
+def _read(folder: Path, document: dict[str, Any]) -> FunctionalBNN:
+    """The estimator that a document and its file of arrays make up."""
+    try:
+        path = folder / Path(str(document["arrays"]["name"])).name
+        if not path.is_file():
+            raise FileNotFoundError(f"{folder} lacks {path.name}: the model was not copied whole")
+        if hashlib.sha256(path.read_bytes()).hexdigest() != document["arrays"]["sha256"]:
+            raise ValueError(f"{path} was cut short or altered since it was written: copy the model again, or fit anew")
+        arrays, _ = _storage.read(path, "model")
+        return _estimator(document, arrays)
+    except (KeyError, TypeError, IndexError) as error:
+        raise ValueError(f"{folder / 'model.json'} was altered: {error!r} is not as it was written") from None
+
+
+def _arrays_of(folder: Path) -> str | None:
+    """The file of arrays of the model that is in a folder."""
+    try:
+        # Of whatever version: it is to be replaced, not read.
+        return Path(str(json.loads((folder / "model.json").read_text())["arrays"]["name"])).name
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers and arrays as JSON has them."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise TypeError(f"{value!r} cannot be saved in a model folder: use joblib")
+
+
+def _write_arrays(folder: Path, arrays: dict[str, np.ndarray]) -> dict[str, str]:
+    """Under the name of their hash."""
+    beside = folder / ".arrays.npz"
+    try:
+        _storage.write(beside, arrays, {"kind": "model"})
+        digest = hashlib.sha256(beside.read_bytes()).hexdigest()
+        name = f"arrays-{digest[:12]}.npz"
+        beside.replace(folder / name)
+    finally:
+        beside.unlink(missing_ok=True)
+    return {"name": name, "sha256": digest}
+
+
+def _document(folder: Path) -> dict[str, Any]:
+    path = folder / "model.json"
+    if not folder.is_dir():
+        raise FileNotFoundError(f"there is no model folder {folder}")
+    if not path.is_file():
+        raise FileNotFoundError(f"{folder} holds no model: model.json is missing")
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} was cut short or altered: {error}") from None
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+        raise ValueError(f"{path} does not describe a model of fsgmcmc")
+    if not isinstance(document.get("version"), int):
+        raise ValueError(f"{path} was altered: it has no version")
+    if document["version"] < VERSION:
+        raise ValueError(f"{path} was written by an earlier fsgmcmc ({document.get('fsgmcmc')}): fit the model again")
+    if document["version"] > VERSION:
+        raise ValueError(f"{path} was written by a newer fsgmcmc ({document.get('fsgmcmc')}): upgrade to read it")
+    return document
+
+
+def _estimator(document: dict[str, Any], arrays: dict[str, np.ndarray]) -> FunctionalBNN:
+    params = {**document["params"], "hidden": tuple(document["params"]["hidden"])}
+    likelihood = LIKELIHOODS.from_config(document["likelihood"])
+    if params.get("likelihood") is not None:
+        params["likelihood"] = likelihood
+    estimator = ESTIMATORS[document["task"]](**params)
+    form = kernel_by_name(document["kernel"], document["features"])
+    leaves = [leaf if leaf.ndim else leaf.item() for leaf in _storage.collect_numbered("kernel", arrays)]
+    kernel = jax.tree.unflatten(jax.tree.structure(form), leaves)
+    target, mean = document["target"], arrays["mean"]
+    estimator.scale_ = Standardiser(arrays["shift"], arrays["scale"], target["shift"], target["scale"])
+    estimator.prior_ = GaussianProcess(kernel, mean if mean.ndim else float(mean))
+    estimator.novelty_ = Novelty(estimator.prior_, arrays["reference"], document["threshold"])
+    estimator.positions_, estimator.energy_ = arrays["positions"], arrays["energy"]
+    estimator.kernel_, estimator.n_rows_, estimator.info_ = document["kernel"], document["rows"], document["info"]
+    estimator.n_features_in_ = document["features"]
+    estimator.skip_, estimator.likelihood_ = document["skip"], likelihood
+    if "feature_names" in document:
+        estimator.feature_names_in_ = np.array(document["feature_names"], dtype=object)
+    if isinstance(estimator, FunctionalBNNRegressor):
+        estimator.noise_ = document["noise"]
+    else:
+        estimator.classes_ = np.asarray(document["classes"])
+    return estimator

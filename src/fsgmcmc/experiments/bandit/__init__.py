@@ -1,0 +1,1 @@
+"""Thompson sampling on the Mushroom data set."""

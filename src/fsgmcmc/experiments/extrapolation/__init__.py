@@ -1,0 +1,1 @@
+"""One-dimensional extrapolation, the first experiment of the paper and what `fsgmcmc demo` runs."""

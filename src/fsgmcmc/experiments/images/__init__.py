@@ -1,0 +1,1 @@
+"""Image classification, and detection of out-of-distribution images."""

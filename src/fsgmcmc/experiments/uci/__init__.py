@@ -1,0 +1,1 @@
+"""UCI regression: RMSE and log-likelihood on the standard splits."""

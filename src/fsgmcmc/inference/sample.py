@@ -1,0 +1,224 @@
+"""`sample`: many chains of a sampler on a posterior.
+
+A compiled program runs some steps of all chains; Python calls it again and again, and between the calls shows the
+progress, moves the kept draws to the host, looks for diverged chains and writes the checkpoint. The key of chain c
+at step t is fold_in(fold_in(key, c), t): how the steps are cut into calls changes nothing.
+"""
+
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from itertools import count, islice
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from fsgmcmc import _checks, _storage
+from fsgmcmc._progress import Progress
+from fsgmcmc.errors import DivergedChainError
+from fsgmcmc.inference import _loop
+from fsgmcmc.inference._adam import AdamState
+from fsgmcmc.inference._checkpoint import Checkpoint, Run, fingerprint, restored_tree
+from fsgmcmc.inference._devices import chain_keys, devices_for
+from fsgmcmc.inference._driver import run_chains
+from fsgmcmc.inference.warm_up import BACK_OFF_FACTOR, WarmUp, warm_up as run_warm_up
+from fsgmcmc.posterior.target import Target
+from fsgmcmc.random import generator_key
+from fsgmcmc.samplers.base import Sampler
+from fsgmcmc.samplers.schedules import CyclicTemperature
+from fsgmcmc.samples import Samples
+
+
+def sample(
+    key: PRNGKeyArray | int,
+    target: Any,
+    sampler: Sampler,
+    *,
+    draws: int = 100,
+    thinning: int = 10,
+    burn_in: int = 1000,
+    chains: int = 4,
+    warm_up: WarmUp | None = WarmUp(),  # noqa: B008 (immutable)
+    init: Any = None,
+    collect: Callable[[Any], Any] | None = None,
+    checkpoint: str | Path | None = None,
+    checkpoint_seconds: float = 30.0,
+    back_off: int = 2,
+    generator: str | None = None,
+    progress: bool = True,
+    keep_interrupted: bool = False,
+) -> Samples:
+    """Run chains and keep every `thinning`-th state after the burn-in.
+
+    Args:
+        key: A JAX key or an integer seed; it fixes the result.
+        target: A posterior, an `Energy`, or a `Target` of your own.
+        sampler: What moves the chains, such as `fsgld()` or `fsghmc()`.
+        draws: Draws to keep from each chain.
+        thinning: Steps between two draws.
+        burn_in: Steps before the first interval.
+        chains: Chains, run together and spread over the devices.
+        warm_up: How to find a good region and a stable step; None starts at once.
+        init: Where chains start: a vector (k,) or one per chain (chains, k). By default the network's own starts.
+        collect: A function of the parameters (`Position` for a posterior, w otherwise) whose value is kept instead
+            of them, such as `functions_at(posterior, x)`.
+        checkpoint: A file from which an interrupted run continues, bit for bit. A finished run can be given more
+            `draws` later. Everything else must stay the same.
+        checkpoint_seconds: How often it is written.
+        back_off: How many times to start over with half the step when a chain diverges.
+        generator: `"fast"` draws all randomness from `fsgmcmc.random`, `"jax"` from the generator of `key`. By default
+            fast on a CPU, where noise is the larger part of the cost, and JAX's own on accelerators.
+        progress: Show a progress bar where there is a terminal.
+        keep_interrupted: End with the draws there are when Ctrl-C is pressed, `info["interrupted"]` then being true,
+            instead of raising `KeyboardInterrupt`; it is raised still where there is no draw yet.
+
+    Example:
+        >>> from fsgmcmc import MLP, Gaussian, parameter_space, sgld
+        >>> x = np.linspace(-1, 1, 20)
+        >>> posterior = parameter_space(MLP((5,)), x, np.sin(x), likelihood=Gaussian(0.1))
+        >>> samples = sample(0, posterior, sgld(), draws=10, burn_in=50, chains=2)
+        >>> samples.predict(x).mean.shape
+        (20, 1)
+    """
+    check_match(target, sampler)
+    draws, thinning, chains = (
+        _checks.count(value, name) for value, name in ((draws, "draws"), (thinning, "thinning"), (chains, "chains"))
+    )
+    burn_in, back_off = _checks.count(burn_in, "burn_in", least=0), _checks.count(back_off, "back_off", least=0)
+    kept_steps = _kept_steps(sampler, burn_in, thinning)
+    start_key, warm_key, run_key = jax.random.split(generator_key(_checks.as_key(key), generator), 3)
+    keys = chain_keys(run_key, chains)
+    positions = _starts(start_key, target, init, chains)
+    if not isinstance(warm_up, WarmUp | None):
+        raise TypeError(f"warm_up must be WarmUp(...) or None, not {warm_up!r}")
+    if warm_up is None and sampler.step_size.initial is None:
+        warm_up = WarmUp(adam_steps=0, blocks=0)
+    kept = _Kept(collect)
+    form = jax.eval_shape(lambda w: kept(target, w), positions[0])
+    settings = {"thinning": thinning, "burn_in": burn_in, "chains": chains, "warm_up": warm_up, "kept": form}
+    mark = ""
+    if checkpoint is not None:
+        mark = fingerprint((run_key, target, sampler, positions, target.host_arrays(), kept), settings)
+    store = Checkpoint(checkpoint, checkpoint_seconds, mark)
+    target = _shared_by_devices(target, chains)
+
+    def started(sampler: Sampler, origin: Float[Array, "chains k"], back_offs: int = 0) -> Run:
+        return Run(sampler, origin, _loop.start(keys, target, sampler, origin), back_offs=back_offs)
+
+    with Progress(progress, next(islice(kept_steps(), draws - 1, draws))) as bar:
+        found = store.read()
+        if found is not None and "origin" in found[0]:
+            run = Run.restored(*found, sampler, lambda sampler: _loop.start(keys, target, sampler, positions))
+        else:
+            if warm_up is not None:
+                adam = AdamState.at(positions)
+                if found is not None:
+                    adam = restored_tree("adam", found[0], adam)
+                last = warm_up.adam_steps
+
+                def adam_contents() -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+                    return _storage.numbered("adam", jax.tree.leaves(adam)), {"draws": 0}
+
+                def watch(now: AdamState, steps_per_second: float) -> None:
+                    nonlocal adam
+                    adam = now
+                    bar.show("warm-up", now.steps, target.throughput(steps_per_second, chains), of=last)
+                    store.write(adam_contents, now=now.steps == last)
+
+                bar.show("warm-up", adam.steps, of=last)
+                on_device = target.device_subset(warm_key)
+                try:
+                    sampler, positions = run_warm_up(warm_key, on_device, sampler, positions, warm_up, adam, watch)
+                except KeyboardInterrupt:
+                    store.write(adam_contents, now=True)
+                    raise
+            run = started(sampler, positions)
+            store.write(run.contents, now=True)  # a killed run does not warm up again
+        while True:
+            try:
+                with target.feeder(run_key, chains) as feeder:
+                    run_chains(run, keys, target, kept, kept_steps, draws, store, bar, feeder)
+                break
+            except DivergedChainError as error:
+                if run.back_offs >= back_off:
+                    raise
+                warnings.warn(f"{error.summary}; starting over with half the step", UserWarning, stacklevel=2)
+                run = started(run.sampler.with_scaled_step(BACK_OFF_FACTOR), run.origin, run.back_offs + 1)
+            except KeyboardInterrupt:
+                if not (keep_interrupted and run.draws):
+                    raise
+                break
+            finally:
+                store.write(run.contents, now=True)
+    info = {"burn_in": burn_in, "thinning": thinning, "iterations": run.steps, "seconds": run.seconds}
+    return _samples(run, target, kept, draws, info | {"interrupted": run.draws < draws})
+
+
+def _shared_by_devices(target: Target, chains: int) -> Target:
+    """Where the chains do not divide evenly across devices, the rows of a gradient do."""
+    devices = jax.devices()
+    if len(devices) == 1 or len(devices_for(chains)) > 1:
+        return target
+    return target.shard_rows(Mesh(np.array(devices), ("rows",)))
+
+
+def _kept_steps(sampler: Sampler, burn_in: int, thinning: int) -> Callable[[], Iterator[int]]:
+    """The steps after which draws are kept, in order and without end."""
+    phases = sampler.temperature
+    if isinstance(phases, CyclicTemperature):
+        period = range(burn_in + thinning, burn_in + math.lcm(thinning, phases.length) + 1, thinning)
+        if not any(sampler.samples_at(step) for step in period):
+            raise ValueError(
+                f"with thinning={thinning} and burn_in={burn_in} no draw falls into a sampling phase of the cycles of "
+                f"{phases.length} steps; let thinning divide the cycle and burn_in be a multiple of it"
+            )
+        return lambda: (step for step in count(burn_in + thinning, thinning) if sampler.samples_at(step))
+    return lambda: count(burn_in + thinning, thinning)
+
+
+def _starts(key: PRNGKeyArray, target: Target, init: Any, chains: int) -> Float[Array, "chains k"]:
+    if init is None:
+        # A program of its own: networks that differ only in where they start would share another.
+        start = eqx.filter_jit(lambda target, key: target.init(key))
+        return jnp.stack([start(target, chain_key) for chain_key in chain_keys(key, chains)])
+    positions = _checks.finite(init, "init")
+    size = jax.eval_shape(target.init, key).shape[0]
+    if positions.shape not in ((size,), (chains, size)):
+        raise ValueError(f"init must have shape ({size},) or ({chains}, {size}), got {positions.shape}")
+    return jnp.broadcast_to(positions, (chains, size))
+
+
+def check_match(target: Any, sampler: Any) -> None:
+    """Refuse samplers that cannot sample this target, before anything is compiled."""
+    if not isinstance(sampler, Sampler):
+        raise TypeError(f"sampler must be a Sampler, such as fsgld(), not {type(sampler).__name__}")
+    if not isinstance(target, Target):
+        raise TypeError(
+            f"target must be a posterior, an Energy or your own subclass of Target, not {type(target).__name__}"
+        )
+    target.check_sampler(sampler)
+
+
+class _Kept(eqx.Module):
+    """What is kept of w; a module, so that arrays in `collect` are arguments of a program and not constants in it."""
+
+    collect: Callable[[Any], Any] | None
+
+    def __call__(self, target: Target, w: Any) -> Any:
+        return w if self.collect is None else self.collect(target.parameters(w))
+
+
+def _samples(run: Run, target: Target, kept: _Kept, draws: int, info: dict[str, Any]) -> Samples:
+    leaves, energy = run.stacked()
+    leaves, energy = [leaf[:, :draws] for leaf in leaves], energy[:, :draws]
+    info |= {"sampler": type(run.sampler).__name__, "step_size": run.sampler.initial_step}
+    if kept.collect is None:
+        return target.samples(leaves[0], energy, None, info)
+    structure = jax.tree.structure(jax.eval_shape(lambda w: kept(target, w), run.origin[0]))
+    return target.samples(None, energy, jax.tree.unflatten(structure, leaves), info)
