@@ -1,5 +1,6 @@
 """What every test shares: shapes are checked, figures need no screen, keys are fixed, programs are compiled once."""
 
+import logging
 import os
 import shutil
 import tempfile
@@ -54,6 +55,18 @@ def quick_compilation():
     jax.config.update("jax_disable_most_optimizations", True)
     yield
     jax.config.update("jax_disable_most_optimizations", False)
+
+
+@pytest.fixture
+def compiled():
+    """Messages of JAX about the programs that it compiles in a test, with their names."""
+    messages, handler = [], logging.Handler()
+    handler.emit = lambda record: messages.append(record.getMessage())
+    logger = logging.getLogger("jax._src.interpreters.pxla")
+    logger.addHandler(handler)
+    with jax.log_compiles(True):
+        yield messages
+    logger.removeHandler(handler)
 
 
 @pytest.fixture

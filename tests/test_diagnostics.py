@@ -91,18 +91,17 @@ def test_report_says_what_is_wrong_and_the_remedy():
     report = diagnose(samples(functions, energy, weights), np.zeros((20, 1)))
     assert report.energy_drift == pytest.approx(-4 / np.sqrt(1 + 2**2 / 12), rel=0.1)
     assert report.weight_growth == pytest.approx(np.log(4) * 2 / 3, rel=1e-2)
-    for sentence, remedy in zip(
-        report.warnings,
-        [
-            "more chains",
-            "run longer",
-            "energy is still falling.*more burn-in",
-            "grew 2.5-fold.*stronger weight prior",
-        ],
-        strict=True,
-    ):
-        assert re.search(remedy, sentence)
-        assert sentence in str(report)
+    remedies = {
+        "r_hat": (report.r_hat, "more chains"),
+        "ess": (report.ess, "run longer"),
+        "energy_drift": (report.energy_drift, "energy is still falling.*more burn-in"),
+        "weight_growth": (report.weight_growth, "grew 2.5-fold.*stronger weight prior"),
+    }
+    assert [warning.code for warning in report.warnings] == list(remedies)
+    for code, value, message in report.warnings:
+        assert value == remedies[code][0]
+        assert re.search(remedies[code][1], message)
+        assert message in str(report)
 
 
 def test_report_without_weights_or_movement():

@@ -4,6 +4,7 @@ Estimators, the command line, reports, titles of tables and experiments derive f
 its sampler or variational objective, and one entry of `METHODS`.
 """
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -44,7 +45,7 @@ class Method:
         tuned: Further options that depend on the posterior, for a sampler whose step is measured.
         has_momentum: Whether its steps are in units of time, as of Hamiltonian dynamics.
         batch_size: Rows of a gradient for so many training rows; None is all.
-        measurement: Measurement points for training inputs x.
+        measurement: Measurement points for training inputs x; it may have options, such as their number.
         weight_prior: Prior of the weights in parameter space.
     """
 
@@ -59,7 +60,7 @@ class Method:
     tuned: Callable[[Posterior], dict[str, Any]] = lambda posterior: {}
     has_momentum: bool = False
     batch_size: Callable[[int], int | None] = defaults.batch_size_for
-    measurement: Callable[[np.ndarray], Measurement] = defaults.measured_at
+    measurement: Callable[..., Measurement] = defaults.measured_at
     weight_prior: GaussianWeights = GaussianWeights()  # noqa: RUF009 (immutable)
 
     @property
@@ -88,11 +89,20 @@ class Method:
             raise ValueError(f"{self.title} is not a sampler")
         return self.build(step_size, **({} if step_size is not None else self.tuned(posterior)))
 
-    def approximation(self) -> variational.Approximation:
-        """The variational method with the options of the estimators."""
+    def approximation(self, options: dict[str, Any] | None = None) -> variational.Approximation:
+        """The variational method with those of the options that its builder has; by default with its own."""
         if not self.is_variational:
             raise ValueError(f"{self.title} is not a variational method")
-        return self.build(**self.options)
+        return self.build(**(self.options if options is None else _accepted(self.build, options)))
+
+    def measured_at(self, x: np.ndarray, options: dict[str, Any]) -> Measurement:
+        """`measurement` with those of the options that it has."""
+        return self.measurement(x, **_accepted(self.measurement, options))
+
+
+def _accepted(function: Callable[..., Any], options: dict[str, Any]) -> dict[str, Any]:
+    """The options that are parameters of the function."""
+    return {name: value for name, value in options.items() if name in inspect.signature(function).parameters}
 
 
 def _momentum(posterior: Posterior) -> dict[str, Any]:
@@ -105,12 +115,12 @@ def _few_rows(rows: int) -> int:
     return VARIATIONAL_BATCH
 
 
-def _some_rows(x: np.ndarray) -> Measurement:
-    return subset(x, min(VARIATIONAL_POINTS, len(x)))
+def _some_rows(x: np.ndarray, points: int = VARIATIONAL_POINTS) -> Measurement:
+    return subset(x, min(points, len(x)))
 
 
-def _box_around(x: np.ndarray) -> Measurement:
-    return box(x.min(axis=0), x.max(axis=0), RANDOM_POINTS)
+def _box_around(x: np.ndarray, random_points: int = RANDOM_POINTS) -> Measurement:
+    return box(x.min(axis=0), x.max(axis=0), random_points)
 
 
 _sampler = partial(Method, kind="sampler")
@@ -158,7 +168,7 @@ METHODS: dict[str, Method] = {
             "function",
             color="#3c8d4f",
             build=variational.fbnn,
-            options={"draws_per_step": 30, "initial_log_std": INITIAL_LOG_STD},
+            options={"function_draws": 30, "initial_log_std": INITIAL_LOG_STD},
             measurement=_box_around,
         ),
         _variational(

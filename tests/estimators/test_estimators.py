@@ -228,7 +228,7 @@ def test_probabilities_are_as_sure_as_the_labels_are():
 
 
 def test_what_is_linear_is_learned_as_such():
-    """Without a linear skip connection a steep network has little room to be linear in: slopes of 0.4, an error of 0.65.
+    """Without a linear skip connection few steep networks are linear: slopes of 0.4, an error of 0.65.
 
     Least squares has an error of 0.28.
     """

@@ -146,6 +146,7 @@ def test_fit_predict_evaluate_and_info_from_a_shell(tmp_path):
     )
     assert "on 8 rows" in shown
     assert "median" in shown
+    assert "note: The smallest effective sample size is" in shown
     assert not (tmp_path / "model" / CHECKPOINT).exists()
     page = (tmp_path / "model" / "report.html").read_text()
     assert "rent" in page
@@ -155,7 +156,9 @@ def test_fit_predict_evaluate_and_info_from_a_shell(tmp_path):
     assert (predictions["lower"] < predictions["mean"]).all()
     assert (predictions["upper"] - predictions["lower"] < 2 * predictions["std"]).all()
     assert "RMSE" in run("evaluate", tmp_path / "model", data)
-    assert "rbf + linear" in run("info", tmp_path / "model")
+    described = run("info", tmp_path / "model")
+    assert "rbf + linear" in described
+    assert "note: The smallest effective sample size is" in described
 
 
 def test_texts_are_classes(tmp_path):

@@ -70,7 +70,7 @@ def test_classes_and_several_outputs_with_known_noise_are_fitted():
     assert metrics.accuracy(fit(0, classes, bbb(), **settings).predict(x), x[:, 0] > 0) > 0.9
     y = np.column_stack([x, -x])
     outputs = parameter_space(
-        MLP((8,), initial="fan_in"), x, y, likelihood=Gaussian(np.full((60, 2), 0.1)), batch_size=20
+        MLP((8,), initial="fan_in"), x, y, likelihood=Gaussian(), noise=np.full((60, 2), 0.1), batch_size=20
     )
     assert metrics.rmse(fit(0, outputs, bbb(), **settings).predict(x, noise=0.1), y) < 0.2
 

@@ -31,7 +31,7 @@ def test_a_wide_network_comes_close_to_the_exact_posterior_at_the_data(options):
     samples = fit(
         0,
         posterior(**options),
-        fbnn(draws_per_step=60, initial_log_std=-3.0),
+        fbnn(function_draws=60, initial_log_std=-3.0),
         steps=2500,
         learning_rate=cyclical(0.02, length=2500),
         draws=1000,
@@ -63,7 +63,7 @@ def test_the_gradient_is_that_of_the_bound_where_q_is_gaussian_in_function_space
         return misfit + kl
 
     exact = jax.grad(bound)(q)
-    method = fbnn(draws_per_step=300, spectrum=0.999)
+    method = fbnn(function_draws=300, spectrum=0.999)
     keys = jax.random.split(jax.random.key(0), 100)
     estimate = jax.tree.map(
         lambda leaf: leaf.mean(axis=0), jax.jit(jax.vmap(lambda k: method.objective(k, target, q)[1]))(keys)
@@ -85,7 +85,7 @@ def test_the_prior_keeps_its_strength_in_small_batches(weighting, batch_size):
         batch_size=batch_size,
         measurement=measurement.fixed(np.array([[50.0]])),
     )
-    method = fbnn(draws_per_step=50, initial_log_std=-1.0, weighting=weighting)
+    method = fbnn(function_draws=50, initial_log_std=-1.0, weighting=weighting)
     samples = fit(0, target, method, steps=1500, learning_rate=cyclical(0.02, length=1500), draws=500)
     prediction = samples.predict(x)
     assert prediction.mean.mean() == pytest.approx(1.0, abs=0.1)
@@ -122,7 +122,7 @@ def test_classes_with_a_kernel_of_their_own_are_fitted():
         batch_size=20,
         measurement=measurement.subset(x, 10),
     )
-    samples = fit(0, target, fbnn(draws_per_step=20), steps=300, learning_rate=0.02)
+    samples = fit(0, target, fbnn(function_draws=20), steps=300, learning_rate=0.02)
     assert metrics.accuracy(samples.predict(x), x > 0) > 0.9
 
 
@@ -143,6 +143,6 @@ def test_a_prior_it_cannot_take_is_refused_before_compiling():
     with pytest.raises(ValueError, match="weighting"):
         fbnn(weighting="half")
     with pytest.raises(ValueError, match="draws"):
-        fbnn(draws_per_step=2)
+        fbnn(function_draws=2)
     with pytest.raises(ValueError, match="spectrum"):
         fbnn(spectrum=1.0)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from fsgmcmc import MLP, Gaussian, GaussianProcess, Samples, cyclical, function_space, metrics, parameter_space, rbf
+from fsgmcmc.errors import DivergedFitError
 from fsgmcmc.random import normal
-from fsgmcmc.variational import DivergedFitError, bbb, fbnn, fit, ifbnn, training
+from fsgmcmc.variational import bbb, fbnn, fit, ifbnn, training
 from fsgmcmc.variational.base import draw_positions
 from fsgmcmc.variational.mean_field import MeanField
 
@@ -17,7 +18,7 @@ WEIGHTS = parameter_space(MLP((8,)), X, Y, likelihood=Gaussian(0.2), batch_size=
 FUNCTION = function_space(MLP((8,)), X, Y, prior=GaussianProcess(rbf(0.5)), likelihood=Gaussian(0.2))
 METHODS = {
     "bbb": (WEIGHTS, bbb()),
-    "fbnn": (FUNCTION, fbnn(draws_per_step=10)),
+    "fbnn": (FUNCTION, fbnn(function_draws=10)),
     "ifbnn": (FUNCTION, ifbnn(functions=4)),
 }
 

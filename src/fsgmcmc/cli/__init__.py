@@ -12,7 +12,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for command in (tables.fit, tables.predict, tables.evaluate, tables.info):
+app.command(cls=tables.FitCommand)(tables.fit)
+for command in (tables.predict, tables.evaluate, tables.info):
     app.command()(command)
 app.command(cls=experiments.DemoCommand)(experiments.demo)
 app.command()(experiments.bench)

@@ -8,9 +8,9 @@ from types import ModuleType
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperOption
+from typer.core import TyperCommand
 
-from fsgmcmc.cli.terminal import exit_on, locked, print_table, writable
+from fsgmcmc.cli.terminal import exit_on, locked, print_table, with_late_help, writable
 
 reproduce_app = typer.Typer(help="The experiments of the paper.", no_args_is_help=True)
 data_app = typer.Typer(help="The UCI data sets: fetch and list.", no_args_is_help=True)
@@ -19,23 +19,14 @@ data_app.add_typer(fetch_app, name="fetch")
 
 
 def listing(methods: Callable[[], tuple[tuple[str, ...], tuple[str, ...]]]) -> type[TyperCommand]:
-    """A command whose help lists the methods of an experiment.
+    """A command whose help lists all methods of an experiment and the default ones, which `methods` returns."""
 
-    Args:
-        methods: Returns all methods and the default ones. It is called only when the help is printed: the registry of
-            methods imports JAX, which takes seconds.
-    """
+    def text() -> str:
+        known, default = methods()
+        chosen = "all" if default == known else ", ".join(default)
+        return f"Names joined by commas, or all: {', '.join(known)}. Default: {chosen}."
 
-    class Listing(TyperCommand):
-        def format_help(self, *args: Any, **options: Any) -> None:
-            known, default = methods()
-            for parameter in self.params:
-                if isinstance(parameter, TyperOption) and parameter.name == "methods":
-                    chosen = "all" if default == known else ", ".join(default)
-                    parameter.help = f"Names joined by commas, or all: {', '.join(known)}. Default: {chosen}."
-            super().format_help(*args, **options)
-
-    return Listing
+    return with_late_help("methods", text)
 
 
 def _demo_methods() -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fsgmcmc.cli.terminal import exit_on, locked, print_table, writable
+from fsgmcmc.cli.terminal import exit_on, locked, print_table, with_late_help, writable
 
 if TYPE_CHECKING:
     from fsgmcmc.tabular.model import HoldoutResult, TableModel
@@ -28,6 +28,15 @@ SCORES = {
 Separator = Annotated[str | None, typer.Option(help="Separator of columns; by default it is detected.")]
 
 
+def _methods() -> str:
+    from fsgmcmc.methods import INFERENCE
+
+    return "; ".join(f"{name}: {method.description}" for name, method in INFERENCE.items()) + "."
+
+
+FitCommand = with_late_help("method", _methods)
+
+
 def fit(
     data: Annotated[Path, typer.Argument(help="A CSV file with a header, or a Parquet file.")],
     target: Annotated[str, typer.Option(help="The column to predict.")],
@@ -36,7 +45,7 @@ def fit(
     kernel: Annotated[
         str, typer.Option(help="Kernel of the prior, such as rbf or 'linear + matern52'; auto selects it by evidence.")
     ] = "auto",
-    method: Annotated[str, typer.Option(help="fsghmc, fsgld, sghmc, sgld, fbnn, ifbnn or bbb.")] = "fsghmc",
+    method: Annotated[str, typer.Option(help="Inference method.")] = "fsghmc",
     names: Annotated[str | None, typer.Option("--id", help="Column of row names, not used as an input.")] = None,
     drop: Annotated[str, typer.Option(help="Columns to leave out, joined by commas.")] = "",
     holdout: Annotated[float, typer.Option(help="Share of held-out rows for the check; 0 fits all rows.")] = 0.2,
@@ -97,7 +106,7 @@ def fit(
     if held is not None:
         _print_scores(held)
     warned = alarms(model, held) if held is not None else []
-    for sentence in (*warned, *model.notes, *distinct, *model.diagnostics["warnings"]):
+    for sentence in (*warned, *model.notes, *distinct, *model.diagnosed):
         typer.echo(f"note: {sentence}")
     typer.echo(f"wrote the model to {out} and its report to {report}")
     if model.estimator.info_["interrupted"]:
@@ -157,7 +166,7 @@ def info(model: Annotated[Path, typer.Argument(help="A model folder.")]) -> None
     if kept.scores:
         rows = [[SCORES[name], f"{value:.4g}"] for name, value in kept.scores.items() if name in SCORES]
         _print([[f"on {kept.held_out} held-out rows", ""], *rows])
-    for sentence in (*kept.notes, *kept.diagnostics["warnings"]):
+    for sentence in (*kept.notes, *kept.diagnosed):
         typer.echo(f"note: {sentence}")
 
 

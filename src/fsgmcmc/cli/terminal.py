@@ -2,10 +2,28 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import typer
+from typer.core import TyperCommand, TyperOption
+
+
+def with_late_help(option: str, text: Callable[[], str]) -> type[TyperCommand]:
+    """A command with an option whose help text is computed only when it is printed.
+
+    The registry of methods imports JAX, which takes seconds.
+    """
+
+    class LateHelp(TyperCommand):
+        def format_help(self, *args: Any, **options: Any) -> None:
+            for parameter in self.params:
+                if isinstance(parameter, TyperOption) and parameter.name == option:
+                    parameter.help = text()
+            super().format_help(*args, **options)
+
+    return LateHelp
 
 
 @contextlib.contextmanager

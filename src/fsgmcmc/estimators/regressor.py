@@ -26,8 +26,7 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
         kernel: The prior as a word: "rbf" (smooth), "matern52", "matern32", "matern12" (rougher), "linear",
             "periodic", or words joined by + and *, with a lengthscale for each feature; "auto" chooses a form by
             evidence. Or a tinygp kernel, whose numbers are in the units of the data.
-        method: "fsghmc", "fsgld" (priors on functions), "sghmc", "sgld" (priors on weights), or one of the variational
-            "fbnn", "ifbnn" and "bbb".
+        method: A name in `fsgmcmc.methods.INFERENCE`, such as "fsghmc" (prior on functions) or "sghmc" (on weights).
         hidden: Units of each hidden layer. A linear skip connection is added where the kernel has a linear part.
         prior: "pretrained" fits the kernel's numbers, the mean and the noise by marginal likelihood; "fixed" takes the
             kernel as it is, around the mean of y. A word has unit numbers, in standard deviations of the data.

@@ -83,6 +83,11 @@ class TableModel:
         """Whether it predicts numbers."""
         return isinstance(self.estimator, FunctionalBNNRegressor)
 
+    @property
+    def diagnosed(self) -> list[str]:
+        """The messages of the diagnostics that are beyond their limits."""
+        return [warning["message"] for warning in self.diagnostics["warnings"]]
+
     def save(self, folder: str | Path) -> None:
         """Write a model folder; an older model there is replaced in one step."""
         table = {

@@ -46,8 +46,8 @@ class FBNN(Approximation):
 
     space: ClassVar[str] = "function"
 
-    def __init__(self, draws_per_step: int, initial_log_std: float, weighting: str, spectrum: float) -> None:
-        super().__init__(_checks.count(draws_per_step, "draws_per_step", least=FEWEST_DRAWS), initial_log_std)
+    def __init__(self, function_draws: int, initial_log_std: float, weighting: str, spectrum: float) -> None:
+        super().__init__(_checks.count(function_draws, "function_draws", least=FEWEST_DRAWS), initial_log_std)
         if weighting not in WEIGHTINGS:
             raise ValueError(f"unknown weighting {weighting!r}; choose from {', '.join(WEIGHTINGS)}")
         if not 0 < spectrum < 1:
@@ -98,7 +98,7 @@ class FBNN(Approximation):
 
 def fbnn(
     *,
-    draws_per_step: int = 100,
+    function_draws: int = 100,
     initial_log_std: float = -5.0,
     weighting: str = "published",
     spectrum: float = 0.99,
@@ -109,13 +109,13 @@ def fbnn(
     training inputs and batches are full, it is computed at the training inputs only.
 
     Args:
-        draws_per_step: Function draws in each gradient, from which the score of q is estimated.
+        function_draws: Function draws in each gradient, from which the score of q is estimated.
         initial_log_std: log σ at the start.
         weighting: κ: `"published"` is N/n for a batch of n; `"bound"` is 1, for points with all training inputs.
         spectrum: Share of the spectrum that the Stein estimator uses.
 
     Example:
-        >>> fbnn(draws_per_step=50).draws_per_step
+        >>> fbnn(function_draws=50).draws_per_step
         50
     """
-    return FBNN(draws_per_step, initial_log_std, weighting, spectrum)
+    return FBNN(function_draws, initial_log_std, weighting, spectrum)

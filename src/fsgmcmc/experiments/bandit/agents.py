@@ -9,11 +9,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from fsgmcmc import variational
 from fsgmcmc.bandits import Agent, Fitted, Greedy, NeuralLinear, ReplayBuffer, Sampled, Uniform
 from fsgmcmc.experiments.bandit.config import Settings
 from fsgmcmc.experiments.bandit.problem import Problem
-from fsgmcmc.methods import SAMPLERS, Method
+from fsgmcmc.methods import SAMPLERS, VARIATIONAL, Method
 from fsgmcmc.posterior import Posterior
 from fsgmcmc.samplers import step_decay
 from fsgmcmc.samplers.curvature import measure
@@ -80,19 +79,18 @@ def _measured_steps(kind: Method, target: Posterior, memory: ReplayBuffer, steps
     return BufferSchedule(full, few, 2 if kind.has_momentum else 1, steps, len(memory.rows.x))
 
 
-def _fitted(method: Callable[[Settings], variational.Approximation], functional: bool) -> Builder:
+def _fitted(method: Method) -> Builder:
     def build(problem: Problem, settings: Settings) -> Agent:
-        target = problem.measured if functional else problem.weights
-        return Fitted(target, method(settings), settings.learning_rate, settings.steps)
+        target = problem.measured if method.is_functional else problem.weights
+        options = {"function_draws": settings.function_draws, "functions": settings.functions}
+        return Fitted(target, method.approximation(options), settings.learning_rate, settings.steps)
 
     return build
 
 
 AGENTS: dict[str, Builder] = {
     **{name: _sampled(kind) for name, kind in SAMPLERS.items()},
-    "bbb": _fitted(lambda s: variational.bbb(draws_per_step=1), functional=False),
-    "fbnn": _fitted(lambda s: variational.fbnn(draws_per_step=s.function_draws), functional=True),
-    "ifbnn": _fitted(lambda s: variational.ifbnn(functions=s.functions), functional=True),
+    **{name: _fitted(method) for name, method in VARIATIONAL.items()},
     "neural-linear": lambda problem, s: NeuralLinear(
         problem.weights, 0.0, s.learning_rate, s.steps, noise=float(problem.fit.noise)
     ),

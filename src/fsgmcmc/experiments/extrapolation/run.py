@@ -131,16 +131,16 @@ def _runs(
         return variational.fit(
             config.seed,
             functional if VARIATIONAL[method].is_functional else weights,
-            VARIATIONAL[method].build(**options.get(method, {})),
+            VARIATIONAL[method].approximation(options),
             steps=config.fit_steps,
             learning_rate=cyclical(config.fit_rate, length=config.fit_steps),
             progress=progress,
         )
 
     options = {
-        "bbb": {"draws_per_step": config.fit_draws},
-        "fbnn": {"draws_per_step": config.function_draws},
-        "ifbnn": {"draws_per_step": config.fit_draws, "functions": config.functions},
+        "draws_per_step": config.fit_draws,
+        "function_draws": config.function_draws,
+        "functions": config.functions,
     }
     return {name: partial(sampled, name) for name in SAMPLERS} | {name: partial(fitted, name) for name in VARIATIONAL}
 

@@ -22,7 +22,7 @@ from fsgmcmc.experiments.images.config import Settings
 from fsgmcmc.experiments.images.problem import Problem, points_apart, posterior, prepare
 from fsgmcmc.inference.sample import sample
 from fsgmcmc.measurement import minibatch
-from fsgmcmc.methods import SAMPLERS, Method
+from fsgmcmc.methods import SAMPLERS, VARIATIONAL, Method
 from fsgmcmc.predictions import CategoricalPrediction
 from fsgmcmc.priors import GaussianWeights
 from fsgmcmc.samplers import cyclical, step_decay
@@ -88,20 +88,25 @@ def _gaussian_process(
     return problem.fit.classify(problem.evaluated, draws=50, seed=seed), {}
 
 
-def _fitted(method: Callable[[Settings], variational.Approximation], functional: bool) -> Runner:
+def _fitted(method: Method) -> Runner:
     def run(
         problem: Problem, settings: Settings, seed: int, checkpoint: Checkpoint
     ) -> tuple[CategoricalPrediction, dict[str, Any]]:
-        if functional:
+        if method.is_functional:
             target = posterior(problem, settings, points_apart(problem, settings))
         else:
             # With a wide prior, the divergence KL(q || p) over all weights would outweigh the data.
             target = posterior(problem, settings, None, GaussianWeights(math.sqrt(2), "fan_in"))
         steps = settings.gradients(target.data.total)
+        options = {
+            "draws_per_step": settings.fit_draws,
+            "function_draws": settings.function_draws,
+            "functions": settings.functions,
+        }
         samples = variational.fit(
             seed,
             target,
-            method(settings),
+            method.approximation(options),
             steps=steps,
             learning_rate=cyclical(settings.learning_rate, length=steps),
             draws=settings.draws,
@@ -118,9 +123,7 @@ def _fitted(method: Callable[[Settings], variational.Approximation], functional:
 RUNNERS: dict[str, Runner] = {
     **{name: _sampled(kind) for name, kind in SAMPLERS.items()},
     "gp": _gaussian_process,
-    "bbb": _fitted(lambda s: variational.bbb(draws_per_step=s.fit_draws), functional=False),
-    "fbnn": _fitted(lambda s: variational.fbnn(draws_per_step=s.function_draws), functional=True),
-    "ifbnn": _fitted(lambda s: variational.ifbnn(draws_per_step=s.fit_draws, functions=s.functions), functional=True),
+    **{name: _fitted(method) for name, method in VARIATIONAL.items()},
 }
 
 

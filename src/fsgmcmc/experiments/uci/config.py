@@ -5,7 +5,8 @@ same budget, and every variational method the same number of steps. No setting i
 none is chosen on test data. `quick` is a short `tuned`.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from fsgmcmc.defaults import NUGGET_OF_NOISE, thinning_for, warm_up_for
 from fsgmcmc.inference.warm_up import WarmUp
@@ -21,7 +22,7 @@ class Fitting:
     Attributes:
         steps: Gradient steps.
         learning_rate: Learning rate of Adam; with `decays` it falls to zero along a cosine.
-        draws: Draws of the weights in each gradient of `bbb` and `ifbnn`.
+        draws_per_step: Draws of the weights in each gradient of `bbb` and `ifbnn`.
         function_draws: Draws of the function in each gradient of `fbnn`.
         functions: Functions that the critic of `ifbnn` compares in each gradient.
         batch_size: Rows of the likelihood in each gradient.
@@ -37,7 +38,7 @@ class Fitting:
     steps: int = 5000
     learning_rate: float = 0.01
     decays: bool = True
-    draws: int = 4
+    draws_per_step: int = 4
     function_draws: int = 30
     functions: int = 16
     batch_size: int = 50
@@ -47,6 +48,11 @@ class Fitting:
     coupling: float = 0.01
     weight_scale: float | None = 2.0
     kept: int = 100
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """All fields by name; a method and its measurement points take those that they have."""
+        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -123,7 +129,7 @@ PAPER_FITTING = Fitting(
     steps=2000,
     learning_rate=1e-3,
     decays=False,
-    draws=1,
+    draws_per_step=1,
     function_draws=100,
     batch_size=1000,
     random_points=5,

@@ -15,7 +15,7 @@ from fsgmcmc import __version__, metrics, variational
 from fsgmcmc.defaults import BACK_OFFS, LEAST_NOISE, NUGGET_OF_NOISE
 from fsgmcmc.diagnostics import diagnose
 from fsgmcmc.errors import DivergenceError
-from fsgmcmc.experiments.uci.config import Fitting, Settings
+from fsgmcmc.experiments.uci.config import Settings
 from fsgmcmc.experiments.uci.problem import (
     Split,
     measured_posterior,
@@ -27,7 +27,6 @@ from fsgmcmc.experiments.uci.problem import (
 )
 from fsgmcmc.inference.sample import sample
 from fsgmcmc.inference.warm_up import WarmUp
-from fsgmcmc.measurement import Measurement, box, subset
 from fsgmcmc.methods import SAMPLERS, VARIATIONAL, Method
 from fsgmcmc.posterior import Posterior
 from fsgmcmc.predictions import GaussianPrediction, RegressionPrediction
@@ -83,16 +82,15 @@ def _map_ensemble(split: Split, settings: Settings, number: int) -> tuple[Regres
     return _predict(ends, split), None
 
 
-def _fitted(
-    method: Callable[[Fitting], variational.Approximation], target: Callable[[Split, Settings], Posterior]
-) -> Runner:
+def _fitted(method: Method) -> Runner:
     def run(split: Split, settings: Settings, number: int) -> tuple[RegressionPrediction, None]:
         fitting = settings.fitting
+        target = _functional(split, settings, method) if method.is_functional else _weights(split, settings)
         decaying = cyclical(fitting.learning_rate, length=fitting.steps)
         samples = variational.fit(
             number,
-            target(split, settings),
-            method(fitting),
+            target,
+            method.approximation(fitting.options),
             steps=fitting.steps,
             learning_rate=decaying if fitting.decays else fitting.learning_rate,
             draws=fitting.kept,
@@ -103,24 +101,15 @@ def _fitted(
     return run
 
 
-def _for_bbb(split: Split, settings: Settings) -> Posterior:
+def _weights(split: Split, settings: Settings) -> Posterior:
     scale = settings.fitting.weight_scale
     prior = weights_of(settings) if scale is None else GaussianWeights(scale, "fan_in")
     return weighted_posterior(split, replace(settings, heavy_tails=False), prior, settings.fitting.batch_size)
 
 
-def _for_fbnn(split: Split, settings: Settings) -> Posterior:
-    """Measurement points: the batch and random points in the box of the training inputs."""
-    random = box(split.x.min(axis=0), split.x.max(axis=0), settings.fitting.random_points)
-    return _redrawn(split, settings, random)
-
-
-def _for_ifbnn(split: Split, settings: Settings) -> Posterior:
-    return _redrawn(split, settings, subset(split.x, settings.fitting.points))
-
-
-def _redrawn(split: Split, settings: Settings, points: Measurement) -> Posterior:
+def _functional(split: Split, settings: Settings, method: Method) -> Posterior:
     """Learned noise is at least that of the Gaussian process, as published: otherwise q interpolates the data."""
+    points = method.measured_at(split.x, settings.fitting.options)
     batch_size, floor = settings.fitting.batch_size, max(float(split.fit.noise), LEAST_NOISE)
     settings = replace(settings, nugget_of_noise=NUGGET_OF_NOISE, heavy_tails=False)
     return measured_posterior(split, settings, points, batch_size, SMALLEST_REDRAWN_NUGGET, floor)
@@ -136,16 +125,7 @@ RUNNERS: dict[str, Runner] = {
     **{name: _sampled(kind) for name, kind in SAMPLERS.items()},
     "gp": _gaussian_process,
     "map-ensemble": _map_ensemble,
-    "bbb": _fitted(lambda f: variational.bbb(draws_per_step=f.draws, initial_log_std=f.initial_log_std), _for_bbb),
-    "fbnn": _fitted(
-        lambda f: variational.fbnn(draws_per_step=f.function_draws, initial_log_std=f.initial_log_std), _for_fbnn
-    ),
-    "ifbnn": _fitted(
-        lambda f: variational.ifbnn(
-            draws_per_step=f.draws, initial_log_std=f.initial_log_std, functions=f.functions, coupling=f.coupling
-        ),
-        _for_ifbnn,
-    ),
+    **{name: _fitted(method) for name, method in VARIATIONAL.items()},
 }
 
 

@@ -186,5 +186,5 @@ def test_refusals_give_their_reason():
     model = linear_gaussian()
     momentum = functional_momentum(model.posterior, GaussianProcess(rbf()), model.points)
     for integrator in ("baoab", "obabo", "leapfrog", "euler"):
-        with pytest.raises(ValueError, match="not its law"):
+        with pytest.raises(ValueError, match="not its distribution"):
             fsghmc(0.1, integrator=integrator, momentum=momentum, resample_every=10)
