@@ -21,7 +21,7 @@ def drawn(network, y, likelihood):
     posterior = parameter_space(network, X, y, likelihood=likelihood)
     rng = np.random.default_rng(0)
     positions = rng.standard_normal((CHAINS, DRAWS, posterior.size)).astype(np.float32)
-    return Samples.of_posterior(posterior, positions, rng.standard_normal((CHAINS, DRAWS)), None, {})
+    return posterior.samples(positions, rng.standard_normal((CHAINS, DRAWS)), None, {})
 
 
 @pytest.fixture(scope="module")

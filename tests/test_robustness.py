@@ -229,7 +229,7 @@ def test_impossible_data_are_refused(x, y, message):
             {"measurement": measurement.fixed(np.repeat(X, 2, axis=0)), "prior": GaussianProcess(rbf(), nugget=0.0)},
             "singular.*duplicate.*raise the nugget",
         ),
-        ({"prior": GaussianProcess(rbf([1.0, 2.0]))}, "kernel has 2 lengthscales but the points 3 features"),
+        ({"prior": GaussianProcess(rbf([1.0, 2.0]))}, "kernel has 2 lengthscales, but the points have 3 features"),
     ],
 )
 def test_impossible_posteriors_are_refused(options, message):

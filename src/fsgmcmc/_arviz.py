@@ -7,6 +7,7 @@ import importlib
 import inspect
 import re
 import warnings
+from collections.abc import Set
 from types import ModuleType
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 MISSING = "to_arviz needs ArviZ: pip install 'fsgmcmc[arviz]'"
 FUNCTION_AXES = ("point", "output")
 # Names that weights may not have: those of axes, of function values and of the likelihood's parameters.
-TAKEN = {"chain", "draw", *FUNCTION_AXES, "f", "log_noise", "log_freedom", "noise"}
+TAKEN = frozenset({"chain", "draw", *FUNCTION_AXES, "f", "noise"})
 
 
 def to_arviz(samples: Any, x: Any = None) -> Any:
@@ -44,14 +45,16 @@ def _installed() -> ModuleType:
 
 
 def _parameters(samples: Any) -> dict[str, np.ndarray]:
-    params = samples.params
-    variables = dict(zip(weight_names(params.network), jax.tree.leaves(params.network), strict=True))
-    if params.likelihood:
-        variables |= {**params.likelihood, "noise": np.asarray(samples.likelihood.std(params.likelihood))}
-    return variables
+    network, own = samples.params
+    variables = dict(zip(weight_names(own), jax.tree.leaves(own), strict=True))
+    names = weight_names(network, TAKEN | set(variables))
+    noise = samples.likelihood.noise_std(own) if variables else None
+    if noise is not None:
+        variables["noise"] = np.asarray(noise)
+    return dict(zip(names, jax.tree.leaves(network), strict=True)) | variables
 
 
-def weight_names(tree: Any) -> list[str]:
+def weight_names(tree: Any, taken: Set[str] = TAKEN) -> list[str]:
     """A name for every leaf, from its path: letters, digits and underscores.
 
     >>> weight_names([{"bias": 0.0, "weight": 0.0}])
@@ -64,7 +67,7 @@ def weight_names(tree: Any) -> list[str]:
         name = re.sub(r"\W+", "_", jax.tree_util.keystr(path, simple=True, separator="_"))
         if name[:1].isdigit():  # a list of layers, as in `MLP`
             name = f"layers_{name}"
-        elif not name or name in TAKEN:
+        elif not name or name in taken:
             name = f"params_{name}".rstrip("_")
         names.append(name)
     if len(set(names)) < len(names):

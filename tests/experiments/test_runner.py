@@ -87,6 +87,6 @@ def test_compiled_programs_are_cleared_when_there_are_too_many(tmp_path, monkeyp
         return {}
 
     for most, programs in ((10**9, 1), (0, 0)):
-        monkeypatch.setattr(sweep, "MOST_MAPS", most)
+        monkeypatch.setattr(runner, "MOST_MAPS", most)
         assert runner._run_group((runner.Run("run", ()),), run, tmp_path) == []
         assert program._cache_size() == programs

@@ -33,6 +33,7 @@ class DistributionPrediction(RegressionPrediction):
         distribution: A frozen distribution of `scipy.stats` whose parameters broadcast to the shape of `functions`.
 
     Example:
+        >>> import scipy.stats
         >>> rates = np.array([1.0, 3.0]).reshape(2, 1, 1)
         >>> prediction = DistributionPrediction(np.log(rates), scipy.stats.poisson(rates))
         >>> prediction.mean.item(), prediction.quantile(0.5).item(), round(prediction.std.item() ** 2, 6)
