@@ -51,8 +51,7 @@ def short_demo(monkeypatch):
     )
 
 
-@pytest.mark.usefixtures("quick_compilation")
-@pytest.mark.parametrize("methods", ["fsghmc,fbnn", pytest.param("all", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("methods", ["fsghmc", pytest.param("all", marks=pytest.mark.slow)])
 def test_demo_writes_records_and_a_figure(methods, short_demo, tmp_path):
     result = CliRunner().invoke(app, ["demo", "--methods", methods, "--out", str(tmp_path / "new" / "folder")])
     assert result.exit_code == 0, result.output

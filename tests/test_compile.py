@@ -45,7 +45,6 @@ MOST_PROGRAMS, MOST_MORE = 150, 60
 LOOPS = ("_run_steps", "_adam_steps", "_run", "_adapt", "_apply")
 
 
-@pytest.mark.usefixtures("quick_compilation")
 def test_a_second_fit_of_about_as_many_rows_compiles_no_loop(compiled):
     """As in cross-validation, whose parts differ by a row; and a fit needs a bounded number of programs."""
     rng = np.random.default_rng(0)

@@ -13,7 +13,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 OWN = {"own_likelihood", "own_network", "own_sampler"}
 LONGEST_OWN = 60
 # The others compile one model.
-LONG = {"known_noise", "own_jax_model", "trend_and_season", "which_kernel"}
+LONG = {"converged", "known_noise", "own_jax_model", "trend_and_season", "which_kernel"}
 
 
 @pytest.mark.parametrize(

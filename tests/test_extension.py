@@ -12,6 +12,8 @@ from jax.scipy.special import gammaln
 import fsgmcmc as fs
 from fsgmcmc import metrics
 
+pytestmark = pytest.mark.usefixtures("optimised")
+
 
 @fs.likelihoods.register
 class Poisson(fs.Likelihood):

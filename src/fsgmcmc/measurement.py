@@ -183,8 +183,11 @@ def minibatch(size: int) -> Minibatch:
     inputs. It is for samplers, with a `batch_size` of at least `size`.
 
     Example:
-        >>> minibatch(40).size
-        40
+        >>> from fsgmcmc import MLP, Gaussian, GaussianProcess, function_space, rbf
+        >>> x = np.linspace(-1, 1, 50)
+        >>> options = {"prior": GaussianProcess(rbf()), "likelihood": Gaussian(0.1), "batch_size": 10}
+        >>> function_space(MLP((5,)), x, x, measurement=minibatch(4), **options).is_deterministic
+        False
     """
     return Minibatch(_checks.count(size, "size"))
 

@@ -33,6 +33,8 @@ from fsgmcmc.bandits import (
 from fsgmcmc.data import Mushrooms
 from fsgmcmc.samplers import fsgld
 
+pytestmark = pytest.mark.usefixtures("optimised")
+
 GAME = LinearGame(jnp.asarray(np.random.default_rng(0).normal(size=(2, 5)), jnp.float32), noise=0.1)
 POISONOUS = np.arange(20) % 4 == 0
 MUSHROOMS = Mushrooms(np.eye(20, dtype=np.float32), tuple((0, str(i)) for i in range(20)), POISONOUS)

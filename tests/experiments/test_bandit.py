@@ -15,8 +15,6 @@ from fsgmcmc.experiments.bandit import problem, report, run as bandit
 from fsgmcmc.experiments.bandit.agents import AGENTS, BufferSchedule
 from fsgmcmc.experiments.bandit.config import PRESETS
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 TINY = replace(
     PRESETS["quick"],
     rounds=60,

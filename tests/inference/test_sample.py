@@ -59,7 +59,6 @@ def run_in_new_process(code: str, *, devices: int = 1) -> str:
     return done.stdout
 
 
-@pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("chains", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_half_a_run_a_new_process_and_the_other_half_are_the_whole_run(chains, tmp_path):
     whole = sample(7, posterior(), fsghmc(), draws=20, chains=chains, **SHORT)

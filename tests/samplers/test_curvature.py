@@ -10,6 +10,8 @@ from fsgmcmc.inference.warm_up import warm_up
 from fsgmcmc.samplers.curvature import diagonal_preconditioner, measure
 from linear_gaussian import FEATURES, linear_gaussian
 
+pytestmark = pytest.mark.usefixtures("optimised")
+
 DIAGONAL = np.array([400.0, 30.0, 5.0, 1.0, 0.1])
 
 

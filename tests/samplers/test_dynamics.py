@@ -28,6 +28,8 @@ from fsgmcmc.samplers.metropolis import leapfrog
 from fsgmcmc.samplers.momentum import Momentum
 from linear_gaussian import FEATURES, linear_gaussian
 
+pytestmark = pytest.mark.usefixtures("optimised")
+
 
 def test_langevin_at_temperature_zero_is_preconditioned_descent(key):
     model = linear_gaussian()

@@ -26,6 +26,8 @@ from fsgmcmc import (
 )
 from linear_gaussian import FEATURES, assert_law, linear_gaussian
 
+pytestmark = pytest.mark.usefixtures("optimised")
+
 CHAINS = 256
 
 

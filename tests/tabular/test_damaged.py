@@ -13,8 +13,6 @@ from fsgmcmc.estimators import FunctionalBNNRegressor
 from fsgmcmc.estimators.serialization import save_model
 from fsgmcmc.tabular.model import Request, fit_table
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 QUICK = {"kernel": "rbf", "hidden": (5,), "chains": 1, "samples": 4, "burn_in": 20, "thinning": 1}
 GOOD = "x,colour,y\n" + "\n".join(f"{i},{'red' if i % 3 else 'blue'},{i * 1.5}" for i in range(30)) + "\n"
 

@@ -20,8 +20,6 @@ from fsgmcmc.estimators import serialization
 from fsgmcmc.tabular.columns import Columns
 from fsgmcmc.tabular.model import Request, TableModel, fit_table
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 # Ten units are too few to follow the process here: their chains may settle for a large noise.
 QUICK = {"kernel": "rbf", "hidden": (30,), "chains": 2, "samples": 5, "burn_in": 3000, "thinning": 2}
 
@@ -142,7 +140,7 @@ def test_fit_predict_evaluate_and_info_from_a_shell(tmp_path):
     table(7, seed=1).drop(columns="rent").to_parquet(new)
     shown = run(
         *("fit", data, "--target", "rent", "--id", "flat", "--kernel", "rbf + linear", "--hidden", "10"),
-        *("--chains", 2, "--samples", 4, "--out", tmp_path / "model"),
+        *("--chains", 2, "--samples", 4, "--burn-in", 300, "--thinning", 10, "--out", tmp_path / "model"),
     )
     assert "on 8 rows" in shown
     assert "median" in shown

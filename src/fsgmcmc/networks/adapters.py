@@ -89,6 +89,7 @@ class BFloat16(Network):
     """A network that computes in bfloat16, for accelerators; its parameters and its values stay in float32.
 
     Example:
+        >>> from fsgmcmc import MLP
         >>> network = BFloat16(MLP((10,)))
         >>> params = network.init(jax.random.key(0), inputs=3, outputs=1)
         >>> network.apply(params, jnp.ones((5, 3))).dtype

@@ -167,8 +167,11 @@ def hamiltonian(
         space: Refuse posteriors that are not in this space.
 
     Example:
-        >>> hamiltonian(1e-2, integrator="leapfrog").resample_every
-        10
+        >>> from fsgmcmc import Energy, sample
+        >>> target = Energy(lambda w: 0.5 * jnp.sum(w * w), jnp.zeros(2))
+        >>> draws = sample(0, target, hamiltonian(0.5), draws=1000, thinning=5, burn_in=100, warm_up=None).positions
+        >>> bool(abs(draws.var() - 1) < 0.1)
+        True
     """
     momentum = Momentum() if momentum is None else momentum
     if integrator not in INTEGRATORS:

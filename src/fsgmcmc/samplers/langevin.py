@@ -82,8 +82,12 @@ def langevin(
         space: Refuse posteriors that are not in this space.
 
     Example:
-        >>> langevin(1e-3).step_size(0).item() == jnp.float32(1e-3)
-        Array(True, dtype=bool)
+        >>> from fsgmcmc import Energy
+        >>> target, sampler = Energy(lambda w: 2 * jnp.sum(w * w), jnp.ones(1)), langevin(0.1, temperature=0.0)
+        >>> state = sampler.init(jax.random.key(0), target.start, target.potential)
+        >>> state = sampler.step(jax.random.key(1), state, target.potential)
+        >>> round(state.position.item(), 3)  # 1 − 0.1 · 4
+        0.6
     """
     if not 0 < step_times_curvature < LARGEST_CURVATURE:
         raise ValueError(f"step_times_curvature must be above 0 and below 2, such as 0.2, got {step_times_curvature}")

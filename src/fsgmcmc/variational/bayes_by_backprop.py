@@ -94,7 +94,11 @@ def bbb(
         mixture: A scale mixture that replaces the posterior's Gaussian prior on the weights.
 
     Example:
-        >>> bbb(draws_per_step=4).draws_per_step
-        4
+        >>> from fsgmcmc import MLP, Gaussian, parameter_space, variational
+        >>> x = jnp.linspace(-1, 1, 20)
+        >>> line = parameter_space(MLP(()), x, 2 * x, likelihood=Gaussian(0.1))
+        >>> samples = variational.fit(0, line, bbb(draws_per_step=4), steps=400, learning_rate=0.02)
+        >>> round(samples.predict([[0.5]]).mean.item(), 1)
+        1.0
     """
     return BayesByBackprop(draws_per_step, initial_log_std, mixture)

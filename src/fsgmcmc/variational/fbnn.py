@@ -115,7 +115,12 @@ def fbnn(
         spectrum: Share of the spectrum that the Stein estimator uses.
 
     Example:
-        >>> fbnn(function_draws=50).draws_per_step
-        50
+        >>> from fsgmcmc import MLP, Gaussian, GaussianProcess, function_space, linear, variational
+        >>> x = jnp.linspace(-1, 1, 20)
+        >>> prior = GaussianProcess(linear(4.0), nugget=1e-2)
+        >>> line = function_space(MLP(()), x, 2 * x, prior=prior, likelihood=Gaussian(0.1))
+        >>> samples = variational.fit(0, line, fbnn(function_draws=20), steps=400, learning_rate=0.02)
+        >>> round(samples.predict([[0.5]]).mean.item(), 1)
+        1.0
     """
     return FBNN(function_draws, initial_log_std, weighting, spectrum)

@@ -132,7 +132,12 @@ def ifbnn(
         coupling: c, the weight of KL[q ‖ p_b] in the loss of the bridge.
 
     Example:
-        >>> ifbnn(functions=32).functions
-        32
+        >>> from fsgmcmc import MLP, Gaussian, GaussianProcess, function_space, linear, variational
+        >>> x = jnp.linspace(-1, 1, 20)
+        >>> prior = GaussianProcess(linear(4.0), nugget=1e-2)
+        >>> line = function_space(MLP(()), x, 2 * x, prior=prior, likelihood=Gaussian(0.1))
+        >>> samples = variational.fit(0, line, ifbnn(draws_per_step=4), steps=400, learning_rate=0.02)
+        >>> round(samples.predict([[0.5]]).mean.item(), 1)
+        1.0
     """
     return IFBNN(draws_per_step, initial_log_std, functions, coupling)

@@ -1,4 +1,4 @@
-"""Regression and classification as scikit-learn has them."""
+"""Regression: units, intervals, kernels, weights and noise."""
 
 import pickle
 
@@ -8,41 +8,17 @@ import polars as pl
 import pytest
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
-from sklearn.datasets import make_blobs, make_moons
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from fsgmcmc import FunctionalBNNClassifier, FunctionalBNNRegressor, metrics
+from fsgmcmc import FunctionalBNNRegressor, metrics
 from fsgmcmc._progress import Progress
 from fsgmcmc.estimators.novelty import Novelty
 from fsgmcmc.methods import INFERENCE
 from fsgmcmc.priors import GaussianProcess, matern32, periodic, rbf
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
-ESTIMATORS = (FunctionalBNNRegressor, FunctionalBNNClassifier)
 QUICK = {"hidden": (10,), "chains": 1, "samples": 8, "burn_in": 300, "thinning": 2, "steps": 60, "random_state": 0}
-
-
-# Everything but the inference is the same for all methods; this one compiles soonest.
-@parametrize_with_checks([FunctionalBNNRegressor("linear", "bbb", prior="fixed", **QUICK)])
-def test_scikit_learn_accepts(estimator, check):
-    check(estimator)
-
-
-@parametrize_with_checks([FunctionalBNNClassifier("linear", "bbb", prior="fixed", **{**QUICK, "steps": 200})])
-def test_scikit_learn_accepts_classifiers(estimator, check):
-    check(estimator)
-
-
-# Some checks have targets that are noise, and others want a chain that has arrived.
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:the fitted Gaussian process explains the data by noise alone")
-@parametrize_with_checks([kind("linear", **{**QUICK, "burn_in": 1000}) for kind in ESTIMATORS])
-def test_scikit_learn_accepts_the_sampler_of_the_default(estimator, check):
-    check(estimator)
 
 
 def wave_rows(seed, rows):
@@ -205,28 +181,7 @@ def test_frames_pipelines_and_searches(waves):
     assert cross_val_score(search.best_estimator_, x, y, cv=KFold(2)).min() > 0.5
 
 
-def test_labels_keep_their_names_and_probabilities_their_doubts():
-    x, y = make_moons(80, noise=0.15, random_state=0)
-    names = np.array(["lower", "upper"])[y]
-    model = FunctionalBNNClassifier("rbf", hidden=(30,), chains=2, samples=20, thinning=5, burn_in=1000, random_state=0)
-    model.fit(x, names)
-    assert model.score(x, names) > 0.9
-    prediction = model.predict_distribution(np.array([x[0], [20.0, -20.0]]))
-    np.testing.assert_allclose(model.predict_proba(x).sum(axis=1), 1, rtol=1e-6)
-    assert prediction.mutual_information[1] > 2 * prediction.mutual_information[0]
-    assert model.sample_functions(x, 3).shape == (3, 80, 2)
-
-
 @pytest.mark.slow
-def test_probabilities_are_as_sure_as_the_labels_are():
-    """Under a softmax likelihood they stayed near uniform with this kernel: an NLL of 0.88, where this has 0.2."""
-    x, y = make_blobs(200, random_state=0)
-    model = FunctionalBNNClassifier("linear", chains=1, samples=10, burn_in=1000, thinning=20, random_state=0)
-    seen, new = slice(None, 150), slice(150, None)
-    prediction = model.fit(x[seen], y[seen]).predict_distribution(x[new])
-    assert metrics.nll(prediction, y[new]) < 0.4
-
-
 def test_what_is_linear_is_learned_as_such():
     """Without a linear skip connection few steep networks are linear: slopes of 0.4, an error of 0.65.
 
@@ -253,7 +208,7 @@ def test_ctrl_c_keeps_what_was_sampled(waves, monkeypatch):
 
 
 def test_few_rows_constants_and_a_column_that_is_always_the_same():
-    model = FunctionalBNNRegressor("rbf", **QUICK)
+    model = FunctionalBNNRegressor("rbf", prior="fixed", **QUICK)
     assert np.isfinite(model.fit([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]], [1.0, 2.0, 1.0]).predict([[5.0, 1.0]])).all()
     assert model.fit([[0.0], [1.0], [2.0]], [7.0, 7.0, 7.0]).predict([[1.5]]) == pytest.approx(7.0, abs=1.5)
 
