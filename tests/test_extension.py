@@ -160,3 +160,134 @@ def test_an_own_sampler_has_its_step_measured_and_resumes(tmp_path):
         cut = fs.sample(0, posterior, AveragedLangevin(None), draws=draws, checkpoint=tmp_path / "run.npz", **run)
     assert 0 < whole.info["step_size"] < np.inf
     np.testing.assert_array_equal(cut.positions, whole.positions)
+
+
+class Laplace(fs.Likelihood):
+    """A correct likelihood, which the cases below break one by one."""
+
+    def log_prob(self, params, f, y):
+        return jnp.sum(-jnp.abs(y - f), axis=1)
+
+    def predict(self, functions, params, noise=None):
+        return fs.DistributionPrediction(functions, scipy.stats.laplace(functions))
+
+
+class Broadcast(Laplace):
+    def log_prob(self, params, f, y):
+        return -jnp.abs(y - f[:, 0])
+
+
+class Column(Laplace):
+    def log_prob(self, params, f, y):
+        return -jnp.abs(y - f)
+
+
+class OnTheHost(Laplace):
+    def log_prob(self, params, f, y):
+        return np.asarray(f)[:, 0]
+
+
+class VectorPrior(Laplace):
+    def init(self):
+        return {"scale": 0.0}
+
+    def log_prior(self, params):
+        return params["scale"] * jnp.ones(2)
+
+
+class IntegerStart(Laplace):
+    def init(self):
+        return {"scale": 1}
+
+
+class NoDensity(fs.Likelihood):
+    def predict(self, functions, params, noise=None):
+        return None
+
+
+class ManyOutputs(Laplace):
+    def outputs(self, y):
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "message"),
+    [
+        (Broadcast(), r"log_prob of Broadcast must return one number per row"),
+        (Column(), r"log_prob of Column must return one number per row.*\(3, 1\)"),
+        (OnTheHost(), "cannot be computed with jax.numpy"),
+        (VectorPrior(), r"log_prior one number.*\(2,\)"),
+        (IntegerStart(), "init of IntegerStart must return a pytree of floats"),
+        (NoDensity(), "NoDensity must define log_prob"),
+        (ManyOutputs(), "the number of outputs of ManyOutputs"),
+    ],
+)
+def test_a_likelihood_against_the_contract_is_refused_at_once(likelihood, message):
+    x, y = np.zeros((20, 1)), np.arange(20.0)[:, None]
+    with pytest.raises((TypeError, ValueError), match=message):
+        fs.parameter_space(fs.MLP((3,)), x, y, likelihood=likelihood)
+
+
+def test_a_float_is_a_parameter_of_a_likelihood():
+    class Scaled(Laplace):
+        def init(self):
+            return {"log_scale": 0.0}
+
+        def log_prior(self, params):
+            return -0.5 * params["log_scale"] ** 2
+
+    posterior = fs.parameter_space(fs.MLP((3,)), np.zeros((20, 1)), np.arange(20.0), likelihood=Scaled())
+    assert posterior.parameters(posterior.init(jax.random.key(0))).likelihood["log_scale"] == 0
+
+
+def test_an_estimator_checks_what_a_likelihood_predicts_before_it_fits():
+    class Silent(Laplace):
+        def predict(self, functions, params, noise=None):
+            return None
+
+    with pytest.raises(TypeError, match="predict of Silent must return a prediction with a mean"):
+        fs.FunctionalBNNRegressor("rbf", likelihood=Silent()).fit(np.zeros((20, 1)), np.arange(20.0))
+
+
+def test_noise_for_a_likelihood_without_noise_is_refused():
+    posterior = fs.parameter_space(CONSTANT, np.zeros((5, 1)), COUNTS, likelihood=Poisson())
+    samples = fs.sample(0, posterior, fs.sgld(1e-3), draws=4, burn_in=0, chains=1, warm_up=None, progress=False)
+    with pytest.raises(ValueError, match="Poisson has no observation noise"):
+        samples.predict([[0.0]], noise=0.1)
+
+
+def test_only_classes_of_the_contract_are_registered():
+    with pytest.raises(TypeError, match="register takes a subclass of Likelihood, not <class 'int'>"):
+        fs.likelihoods.register(int)
+    with pytest.raises(TypeError, match="register takes a subclass of Network"):
+        fs.networks.register(Poisson)
+
+
+def test_a_sampler_against_the_contract_is_refused_at_once():
+    class NoEnergy(NamedTuple):
+        position: jax.Array
+        step: jax.Array
+
+    class Lost(AveragedLangevin):
+        def init(self, key, position, potential):
+            return NoEnergy(position, jnp.int32(0))
+
+    class Shortened(AveragedLangevin):
+        def step(self, key, state, potential):
+            return state.position
+
+    class Unruly(fs.Sampler):
+        def init(self, key, position, potential):
+            return AveragedState(position, jnp.int32(0), jnp.float32(0), position)
+
+        def step(self, key, state, potential):
+            return state
+
+    target = fs.Energy(lambda w: jnp.sum(w * w), jnp.zeros(2))
+    for sampler, message in (
+        (Lost(0.1), "the state of Lost lacks energy"),
+        (Shortened(0.1), "step of Shortened returns .* not of the form of its state"),
+        (Unruly(None), "Unruly has no rule for its step size: give a step_size"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            fs.sample(0, target, sampler, draws=2, progress=False)

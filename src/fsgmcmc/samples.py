@@ -99,6 +99,8 @@ class Samples:
         own = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), self.params.likelihood)
         if self.likelihood is None:
             raise ValueError("these draws have no likelihood: see `functions`")
+        if noise is not None and type(self.likelihood).for_row_noise is Likelihood.for_row_noise:
+            raise ValueError(f"{type(self.likelihood).__name__} has no observation noise: leave noise out")
         return self.likelihood.predict(values.reshape(-1, *values.shape[2:]), own, noise)
 
     def to_arviz(self, x: Any = None) -> Any:

@@ -62,8 +62,8 @@ def test_expressions_are_sums_and_products_with_the_usual_precedence():
 
 
 @pytest.mark.parametrize("expression", ["gauss", "rbf - linear", "rbf()", "2 * rbf", "rbf +", "", "rbf; linear"])
-def test_other_expressions_are_refused_and_the_known_names_told(expression):
-    with pytest.raises(ValueError, match="rbf, matern12, matern32, matern52, linear, periodic"):
+def test_other_expressions_are_refused_with_the_known_names(expression):
+    with pytest.raises(ValueError, match=", ".join(kernels.KERNELS)):
         kernels.kernel_by_name(expression, 3)
 
 

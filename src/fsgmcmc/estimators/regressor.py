@@ -108,7 +108,7 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
         rows = self._rows(X, y.astype(np.float64), sample_weight)
         pretrained = self.prior == "pretrained"
         if self.likelihood is not None:
-            latent = np.asarray(self.likelihood.latent_targets(self.likelihood.targets(rows.y)), np.float64)[:, 0]
+            latent = self._latent(rows.y)
             found = of_targets(self.kernel, pretrained, rows.x, latent, None, self.scale_)
             self.likelihood_ = self.likelihood
         else:
@@ -131,6 +131,24 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
             raise TypeError(f"likelihood must be a Likelihood or None, not {self.likelihood!r}")
         if self.likelihood is not None and self.noise is not None:
             raise ValueError("give either a noise or a likelihood, whose noise is its own")
+
+    def _latent(self, y: np.ndarray) -> np.ndarray:
+        """Targets of the Gaussian process for a likelihood that was given, which is checked before anything long."""
+        likelihood, name = self.likelihood, type(self.likelihood).__name__
+        latent = np.asarray(likelihood.latent_targets(likelihood.targets(y)), np.float64)
+        if latent.shape != (len(y), 1):
+            raise ValueError(f"latent_targets of {name} must have shape ({len(y)}, 1), got {latent.shape}")
+        if likelihood.outputs(latent) != 1:
+            raise ValueError(f"{name} needs {likelihood.outputs(latent)} network outputs; the regressor has one")
+        own = jax.tree.map(lambda leaf: np.asarray(leaf)[None], likelihood.init())
+        prediction = likelihood.predict(np.zeros((1, 1, 1)), own)
+        mean: Any = getattr(prediction, "mean", None)
+        if np.shape(mean) != (1, 1):
+            raise TypeError(
+                f"predict of {name} must return a prediction with a mean of shape (rows, outputs), such as a "
+                f"DistributionPrediction, not {prediction!r}"
+            )
+        return latent[:, 0]
 
     def _noise_likelihood(self, noise: float) -> Gaussian:
         """Known noise, or noise that is learned from this start."""

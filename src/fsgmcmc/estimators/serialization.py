@@ -48,7 +48,6 @@ def save_model(estimator: FunctionalBNN, folder: str | Path, extra: dict[str, An
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file: give a folder for the model")
-    folder.mkdir(parents=True, exist_ok=True)
     scale, process, novelty = estimator.scale_, estimator.prior_, estimator.novelty_
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(process.kernel)]
     arrays = {
@@ -90,6 +89,7 @@ def save_model(estimator: FunctionalBNN, folder: str | Path, extra: dict[str, An
         meta["classes"] = estimator.classes_.tolist()
     document = {"schema": SCHEMA, "version": VERSION, "fsgmcmc": __version__, **meta, **(extra or {})}
     json.dumps(document, default=_plain)  # what cannot be written is found before anything is
+    folder.mkdir(parents=True, exist_ok=True)
     older = _arrays_of(folder)
     document["arrays"] = written = _write_arrays(folder, arrays)
     _storage.write_text(folder / "model.json", json.dumps(document, indent=1, default=_plain))

@@ -95,6 +95,7 @@ def sample(
     start_key, warm_key, run_key = jax.random.split(generator_key(_checks.as_key(key), generator), 3)
     keys = chain_keys(run_key, chains)
     positions = _starts(start_key, target, init, chains)
+    _check_states(target, sampler, positions[0])
     if not isinstance(warm_up, WarmUp | None):
         raise TypeError(f"warm_up must be WarmUp(...) or None, not {warm_up!r}")
     if warm_up is None and sampler.step_size.initial is None:
@@ -203,6 +204,33 @@ def check_match(target: Any, sampler: Any) -> None:
             f"target must be a posterior, an Energy or your own subclass of Target, not {type(target).__name__}"
         )
     target.check_sampler(sampler)
+    if sampler.step_size.initial is None and type(sampler).stable_step is Sampler.stable_step:
+        raise ValueError(
+            f"{type(sampler).__name__} has no rule for its step size: give a step_size, or define "
+            "stable_step(curvature, size)"
+        )
+
+
+def _check_states(target: Target, sampler: Sampler, position: Float[Array, " k"]) -> None:
+    """A sampler of the user's own must keep the form of its state, with the fields that the loop reads."""
+    if type(sampler).__module__.startswith("fsgmcmc."):
+        return
+    name, key = type(sampler).__name__, jax.random.key(0)
+    # The step size may be unknown yet.
+    sampler = sampler.with_step(1.0)
+    state = jax.eval_shape(lambda w: sampler.init(key, w, target.potential), position)
+    missing = [field for field in ("position", "step", "energy") if not hasattr(state, field)]
+    if missing:
+        raise TypeError(f"the state of {name} lacks {', '.join(missing)}; docs/own-sampler.md has the contract")
+    after = jax.eval_shape(lambda state: sampler.step(key, state, target.potential), state)
+    forms = [
+        (jax.tree.structure(each), [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(each)])
+        for each in (state, after)
+    ]
+    if forms[0] != forms[1]:
+        raise TypeError(f"step of {name} returns {after}, which is not of the form of its state, {state}")
+    if state.position.shape != position.shape or state.energy.shape or state.step.shape:
+        raise TypeError(f"the state of {name} must have a position {position.shape} and one step and energy: {state}")
 
 
 class _Kept(eqx.Module):

@@ -107,14 +107,14 @@ class Likelihood(eqx.Module):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "Likelihood":
-        """The likelihood that `to_config` described."""
-        return cls(**config)
+        """The likelihood that `to_config` described; lists become tuples."""
+        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in config.items()})
 
 
 def _plain(value: Any) -> Any:
     return np.asarray(value).tolist() if isinstance(value, jax.Array | np.ndarray | np.generic) else value
 
 
-LIKELIHOODS: Registry[Likelihood] = Registry("likelihood")
+LIKELIHOODS: Registry[Likelihood] = Registry("likelihood", Likelihood)
 # Use it as a decorator: `Samples.save` and `save_model` then write the likelihood by its name and configuration.
 register = LIKELIHOODS.register

@@ -59,6 +59,6 @@ class Network(ABC):
         return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in config.items()})
 
 
-NETWORKS: Registry[Network] = Registry("network")
+NETWORKS: Registry[Network] = Registry("network", Network)  # type: ignore[type-abstract]
 # Use it as a decorator: `Samples.save` and `save_model` then write the network by its name and configuration.
 register = NETWORKS.register

@@ -27,6 +27,7 @@ class Flattener:
     def of(cls, tree: Any) -> "Flattener":
         """The map for trees like this one (arrays or shape descriptions)."""
         leaves, structure = jax.tree.flatten(tree)
+        leaves = [leaf if hasattr(leaf, "shape") else jnp.asarray(leaf) for leaf in leaves]
         return cls(structure, tuple(leaf.shape for leaf in leaves), tuple(leaf.dtype for leaf in leaves))
 
     @property

@@ -201,12 +201,13 @@ def _build(
         data = Streamed.of(rows, batch_size, augment)
     else:
         data = InMemory(jax.tree.map(jnp.asarray, rows), batch_size, augment)
-    outputs = likelihood.outputs(rows.y)
+    outputs = _checks.count(likelihood.outputs(rows.y), f"the number of outputs of {type(likelihood).__name__}")
+    own = jax.tree.map(jnp.asarray, likelihood.init())
+    _check_likelihood(likelihood, own, rows.y, outputs)
     params = jax.eval_shape(lambda key: network.init(key, x.shape[-1], outputs), jax.random.key(0))
     _check_outputs(network, params, x, outputs)
     for term in functional:
         _check_points(term, params, x, outputs)
-    own = likelihood.init()
     flattener = Flattener.of(Position(params, own))
 
     @jax.jit  # one program instead of one for every leaf
@@ -235,10 +236,32 @@ def _build(
     )
 
 
+def _check_likelihood(likelihood: Likelihood, own: Any, y: Any, outputs: int) -> None:
+    """Its densities must have the shapes of the contract: other shapes would broadcast to a wrong sum."""
+    name, rows = type(likelihood).__name__, y[:3]
+    for method in ("log_prob", "predict"):
+        if getattr(type(likelihood), method) is getattr(Likelihood, method):
+            raise TypeError(f"{name} must define {method}; docs/own-likelihood.md has the contract")
+    if any(not jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in jax.tree.leaves(own)):
+        raise TypeError(f"init of {name} must return a pytree of floats: sampled parameters are real numbers")
+    values = jax.ShapeDtypeStruct((len(rows), outputs), np.float32)
+    try:
+        density = jax.eval_shape(likelihood.log_prob, own, values, jnp.asarray(rows))
+        prior = jax.eval_shape(likelihood.log_prior, own)
+        shapes = density.shape, prior.shape
+    except (TypeError, ValueError, AttributeError) as error:
+        raise TypeError(f"log_prob or log_prior of {name} cannot be computed with jax.numpy: {error}") from error
+    if shapes != ((len(rows),), ()):
+        raise ValueError(
+            f"log_prob of {name} must return one number per row and log_prior one number: for {len(rows)} rows they "
+            f"have shapes {shapes[0]} and {shapes[1]} instead of ({len(rows)},) and ()"
+        )
+
+
 def _check_outputs(network: Network, params: Any, x: Any, outputs: int) -> None:
     try:
         shape = jax.eval_shape(network.apply, params, jax.ShapeDtypeStruct(x[:2].shape, np.float32)).shape
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"the network cannot be applied to inputs of shape {x.shape}: {error}") from error
     if shape != (len(x[:2]), outputs):
         raise ValueError(

@@ -227,7 +227,7 @@ def _chooses_features(node: Any) -> bool:
     return isinstance(node, transforms.Cholesky | transforms.Subspace | transforms.Transform)
 
 
-def _stationary(kind: type[kernels.Stationary], lengthscale: ArrayLike, variance: float) -> kernels.Kernel:
+def _stationary(kind: Callable[..., kernels.Kernel], lengthscale: ArrayLike, variance: float) -> kernels.Kernel:
     scale = _positive(lengthscale, "lengthscale")
     if np.ndim(scale) == 0:
         return _scaled(kind(scale=scale, distance=Euclidean()), variance)
