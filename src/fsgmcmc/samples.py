@@ -1,7 +1,8 @@
 """Samples: draws of the parameters, and what they predict."""
 
 import os
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import equinox as eqx
@@ -15,6 +16,8 @@ from fsgmcmc.likelihoods import LIKELIHOODS, Likelihood
 from fsgmcmc.networks import NETWORKS, Network, as_network
 from fsgmcmc.posterior import Position, Posterior
 from fsgmcmc.posterior._flatten import Flattener
+from fsgmcmc.priors import GaussianProcess
+from fsgmcmc.priors.extrapolation import Extrapolation
 
 # Function values (draws times rows) that one call of the network computes: bounds the memory of its activations. Images
 # count as several, one for each so many pixels.
@@ -38,6 +41,7 @@ class Samples:
         outputs: Outputs of the network.
         info: Settings and cost of the run: iterations, seconds (of the steps, without warm-up and compilation), step
             size and the like.
+        extrapolation: Processes that `predict` hands over to beyond the data; None is the network alone.
     """
 
     positions: Float[np.ndarray, "chains draws k"] | None
@@ -49,6 +53,7 @@ class Samples:
     inputs: int | None = None
     outputs: int | None = None
     info: dict[str, Any] = field(default_factory=dict)
+    extrapolation: Extrapolation | None = None
 
     @property
     def chains(self) -> int:
@@ -95,13 +100,35 @@ class Samples:
         Returns:
             What the likelihood predicts: a `GaussianPrediction`, a `CategoricalPrediction` and so on.
         """
-        values = self.functions(x)
-        own = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), self.params.likelihood)
+        return self.predict_from(self.functions(x), x, noise=noise)
+
+    def predict_from(self, values: Float[np.ndarray, "chains draws rows outputs"], x: Any, *, noise: Any = None) -> Any:
+        """`predict` for values of `functions` at x that are known already."""
         if self.likelihood is None:
             raise ValueError("these draws have no likelihood: see `functions`")
         if noise is not None and type(self.likelihood).for_row_noise is Likelihood.for_row_noise:
             raise ValueError(f"{type(self.likelihood).__name__} has no observation noise: leave noise out")
-        return self.likelihood.predict(values.reshape(-1, *values.shape[2:]), own, noise)
+        own = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), self.params.likelihood)
+        functions = values.reshape(-1, *values.shape[2:])
+        if self.extrapolation is None:
+            return self.likelihood.predict(functions, own, noise)
+        return self.likelihood.predict_spread(*self.extrapolation.blend(x, functions), own, noise)
+
+    def extrapolated(self, processes: Sequence[GaussianProcess], x: Any, y: Any, noise: Sequence[Any]) -> "Samples":
+        """The same draws, whose predictions become those of processes given the rows (x, y) where no row is near.
+
+        Arguments are those of `Extrapolation.of`; docs/what-is-sampled.md has the model.
+
+        Example:
+            >>> from fsgmcmc import MLP, Gaussian, GaussianProcess, parameter_space, rbf, sample, sgld
+            >>> x = np.linspace(-1, 1, 20)
+            >>> posterior = parameter_space(MLP((5,)), x, np.sin(x), likelihood=Gaussian(0.1))
+            >>> samples = sample(0, posterior, sgld(), draws=10, burn_in=50, chains=2)
+            >>> beyond = samples.extrapolated([GaussianProcess(rbf(0.5))], x, np.sin(x), noise=[0.1])
+            >>> bool(beyond.predict([[9.0]]).epistemic.item() > 0.9)
+            True
+        """
+        return replace(self, extrapolation=Extrapolation.of(processes, x, y, noise))
 
     def to_arviz(self, x: Any = None) -> Any:
         """The draws for ArviZ: an `InferenceData` of its 0.x, a `DataTree` of its 1.x; needs `fsgmcmc[arviz]`.

@@ -6,6 +6,7 @@ the rest is put into one order before anything random happens. A weight of 2 is 
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,12 +26,14 @@ from fsgmcmc.networks import MLP
 from fsgmcmc.posterior import Posterior
 from fsgmcmc.posterior.build import function_space, parameter_space
 from fsgmcmc.priors import GaussianProcess
+from fsgmcmc.priors.extrapolation import Extrapolation
 from fsgmcmc.priors.functional import SMALLEST_REDRAWN_NUGGET
 from fsgmcmc.priors.kernels import is_linear_in_part
 from fsgmcmc.samplers import cyclical
 from fsgmcmc.samples import Samples
 
 PRIORS = ("pretrained", "fixed")
+EXTRAPOLATIONS = ("process", "network")
 # Rows of one call of the network. It is the same call for one row as for many: nothing is compiled again, and the
 # prediction at a row does not depend on its neighbours.
 ROWS_PER_CALL = 256
@@ -68,6 +71,7 @@ class FunctionalBNN(BaseEstimator, ABC):
         burn_in: Any = 3000,
         thinning: Any = 400,
         steps: Any = 5000,
+        extrapolation: Any = "network",
         random_state: Any = None,
         progress: Any = False,
         checkpoint: Any = None,
@@ -81,6 +85,7 @@ class FunctionalBNN(BaseEstimator, ABC):
         self.burn_in = burn_in
         self.thinning = thinning
         self.steps = steps
+        self.extrapolation = extrapolation
         self.random_state = random_state
         self.progress = progress
         self.checkpoint = checkpoint
@@ -89,7 +94,7 @@ class FunctionalBNN(BaseEstimator, ABC):
     def samples_(self) -> Samples:
         """The draws, as the rest of the library has them; inputs and targets in their standardised units."""
         check_is_fitted(self)
-        return Samples.of_arrays(
+        samples = Samples.of_arrays(
             self.positions_,
             self.energy_,
             self._network(),
@@ -98,6 +103,7 @@ class FunctionalBNN(BaseEstimator, ABC):
             self._outputs(),
             self.info_,
         )
+        return replace(samples, extrapolation=self.extrapolation_)
 
     def diagnose(self) -> Report | None:
         """Whether the chains agree on the function at some training rows; None where there are too few draws."""
@@ -117,6 +123,8 @@ class FunctionalBNN(BaseEstimator, ABC):
             raise ValueError(f"unknown method {self.method!r}; choose one of {', '.join(methods.INFERENCE)}")
         if self.prior not in PRIORS:
             raise ValueError(f"unknown prior {self.prior!r}; choose 'pretrained' or 'fixed'")
+        if self.extrapolation not in EXTRAPOLATIONS:
+            raise ValueError(f"unknown extrapolation {self.extrapolation!r}; choose 'process' or 'network'")
         if self.prior == "fixed" and self.kernel == "auto":
             raise ValueError("prior='fixed' takes a kernel as it is, but kernel='auto' leaves it open: name one")
 
@@ -147,8 +155,16 @@ class FunctionalBNN(BaseEstimator, ABC):
         check_is_fitted(self)
         return self.scale_.x(validate_data(self, X, dtype=np.float64, reset=False))
 
-    def _infer(self, rows: Rows, found: FittedPrior, nugget: float) -> None:
-        """Sample or fit the network to standardised rows; what it takes to predict is set."""
+    def _infer(self, rows: Rows, found: FittedPrior, nugget: float, latent: np.ndarray, noise: Any) -> None:
+        """Sample or fit the network to standardised rows; what it takes to predict is set.
+
+        Args:
+            rows: Inputs in the units of the data, targets standardised.
+            found: The prior.
+            nugget: Of the network's prior.
+            latent: Values of the function with noise, which the processes beyond the rows are given.
+            noise: Function from a fitted prior to the standard deviation of `latent`, a number or (rows, outputs).
+        """
         rows = rows._replace(x=self.scale_.x(rows.x))
         # Where the process is linear far from the data the network is too, and elsewhere neither is.
         self.skip_ = isinstance(found.kernel, str) and is_linear_in_part(found.kernel)
@@ -187,6 +203,13 @@ class FunctionalBNN(BaseEstimator, ABC):
         self.positions_, self.energy_, self.info_ = samples.positions, samples.energy, samples.info
         self.prior_, self.kernel_, self.n_rows_ = found.process, found.kernel, len(rows.x)
         self.novelty_ = Novelty.of(found.process, rows.x)
+        self.extrapolation_ = None
+        if self.extrapolation == "process":
+            # A row that counts w times has the noise of a mean of w rows.
+            often = np.sqrt(rows.weights)[:, None] if (rows.weights != 1).any() else 1.0
+            noises = [noise(each) / often for each in found.beyond]
+            words = [each.kernel for each in found.beyond]
+            self.extrapolation_ = Extrapolation.of([e.process for e in found.beyond], rows.x, latent, noises, words)
 
     def _posterior(self, rows: Rows, process: GaussianProcess, nugget: float) -> Posterior:
         method, network = self._method, self._network()
@@ -224,17 +247,28 @@ class FunctionalBNN(BaseEstimator, ABC):
         """`function` of the predictions, its axis of rows first."""
         return np.concatenate([function(prediction)[:rows] for prediction, rows in self._predictions(X)])
 
+    def _functions(self, x: np.ndarray) -> np.ndarray:
+        """The network at standardised rows, (chains, draws, rows, outputs)."""
+        samples = self.samples_
+        return np.concatenate([samples.functions(block)[:, :, :rows] for block, rows in _blocks(x)], axis=2)
+
     def _draws(self, X: Any, n: int | None = None) -> np.ndarray:
-        """Function values in standardised units, (n, rows, outputs); by default of every draw."""
-        samples, x = self.samples_, self._inputs(X)
-        blocks = [samples.functions(block)[:, :, :rows] for block, rows in _blocks(x)]
-        values = np.concatenate(blocks, axis=2)
+        """Draws of the function, jointly at all rows, in standardised units: (n, rows, outputs); by default all."""
+        x = self._inputs(X)
+        values = self._functions(x)
         values = values.reshape(-1, *values.shape[2:])
+        if self.extrapolation_ is not None:
+            values = self.extrapolation_.draw(x, values)
         if n is None:
             return values
         if not 1 <= n <= len(values):
             raise ValueError(f"there are {len(values)} draws: n is 1 to {len(values)}, got {n}")
         return values[np.linspace(0, len(values) - 1, n).round().astype(int)]
+
+    def _prediction(self, X: Any) -> Any:
+        """The prediction at all rows in standardised units."""
+        x = self._inputs(X)
+        return self.samples_.predict_from(self._functions(x), x)
 
     @abstractmethod
     def _outputs(self) -> int:

@@ -48,7 +48,8 @@ class FunctionalBNNClassifier(ClassifierMixin, FunctionalBNN):
         _, noise = dirichlet_targets(np.arange(len(self.classes_)), len(self.classes_), noise_scale=found.noise)
         typical = float(np.sqrt(np.mean(np.square(noise))))
         nugget = defaults.nugget_for(found.process, self.scale_.x(rows.x), typical)
-        self._infer(rows, found, nugget)
+        targets = dirichlet_targets(rows.y, len(self.classes_), noise_scale=found.noise)
+        self._infer(rows, found, nugget, targets[0], lambda each: targets[1])
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -66,7 +67,7 @@ class FunctionalBNNClassifier(ClassifierMixin, FunctionalBNN):
 
     def predict_distribution(self, X: Any) -> CategoricalPrediction:
         """The predictive distribution: probabilities, entropy and mutual information, for `fsgmcmc.metrics`."""
-        return CategoricalPrediction(self._draws(X))
+        return self._prediction(X)
 
     def _outputs(self) -> int:
         return len(self.classes_)

@@ -21,6 +21,8 @@ from fsgmcmc.priors.selection import SCREENING_EPOCHS, SCREENING_ROWS, SINGLE
 # Rows of the fit, and its iterations.
 ROWS = 700
 EPOCHS = 100
+# Kernels beyond the rows where none was given: smooth and rough functions, with and without a linear trend.
+BEYOND = ("rbf", "matern32", "matern52", "linear", "rbf + linear", "matern32 + linear", "matern52 + linear")
 # The noise where nothing is fitted, in standard deviations of y.
 NOISE = 0.3
 
@@ -28,12 +30,19 @@ NOISE = 0.3
 class FittedPrior(NamedTuple):
     """A Gaussian process, the noise beside it, and the kernel: its word, or as given.
 
-    The noise is in standard deviations of y; of labels it is the factor t of `fsgmcmc.priors.dirichlet`.
+    The noise is in standard deviations of y; of labels it is the factor t of `fsgmcmc.priors.dirichlet`. `others` are
+    further kernels that the rows do not exclude, each with its own process and noise, for predictions beyond the rows.
     """
 
     process: GaussianProcess
     noise: float
     kernel: str | Kernel
+    others: "tuple[FittedPrior, ...]" = ()
+
+    @property
+    def beyond(self) -> "tuple[FittedPrior, ...]":
+        """The processes beyond the rows: the others, or where a kernel was given itself."""
+        return self.others or (self,)
 
 
 class InUnits(Kernel):
@@ -55,13 +64,19 @@ def of_targets(
 ) -> FittedPrior:
     """Of a regression: x and y are in the units of the data, and so is a noise that is known."""
     words, known = isinstance(kernel, str), noise
+    others: tuple[FittedPrior, ...] = ()
     if words:
         x, y = scale.x(x), scale.y(y)
         known = None if noise is None else noise / scale.y_std
     if kernel == "auto":
         chosen = select_kernel(x, y, epochs=EPOCHS, max_points=ROWS)
+        others = tuple(
+            FittedPrior(tried.prior, tried.noise if known is None else known, tried.kernel)
+            for tried in chosen.tried
+            if tried.kernel in BEYOND and not tried.is_noise
+        )
         if known is None:
-            return FittedPrior(chosen.fit.prior, float(chosen.fit.noise), chosen.kernel)
+            return FittedPrior(chosen.fit.prior, float(chosen.fit.noise), chosen.kernel, others)
         kernel = chosen.kernel
     form = kernel_by_name(kernel, x.shape[1]) if isinstance(kernel, str) else kernel
     unit, centre = (1.0, 0.0) if words else (scale.y_std, scale.y_mean)
@@ -70,7 +85,7 @@ def of_targets(
         process, fitted, *_ = pretrain(process, x, y, EPOCHS, noise=known, max_points=ROWS)
         found = float(fitted)
     if words:
-        return FittedPrior(process, found, kernel)
+        return FittedPrior(process, found, kernel, others)
     assert isinstance(process.kernel, Kernel)
     carried = InUnits(process.kernel, scale.x_mean, scale.x_std, scale.y_std)
     mean = (float(process.mean) - scale.y_mean) / scale.y_std

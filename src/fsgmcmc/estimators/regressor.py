@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-import jax
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
@@ -40,6 +39,9 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
         burn_in: Steps before them; half as many steps of Adam come first.
         thinning: Steps between them where there are more than 1000 rows; twice as many where there are fewer.
         steps: Steps of the variational methods, which draw `chains` × `samples` times from what they end with.
+        extrapolation: "network" keeps the network everywhere. With "process" predictions far from all rows are those of
+            Gaussian processes given the rows, whose error bars grow (docs/what-is-sampled.md): that of `kernel`, or
+            with "auto" up to seven, equally weighted.
         random_state: A seed, or a `numpy.random.RandomState`, that fixes the result.
         progress: Show a progress bar where there is a terminal.
         checkpoint: A file from which an interrupted fit resumes, also within its warm-up.
@@ -76,6 +78,7 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
         burn_in: Any = 3000,
         thinning: Any = 400,
         steps: Any = 5000,
+        extrapolation: Any = "network",
         random_state: Any = None,
         progress: Any = False,
         checkpoint: Any = None,
@@ -90,6 +93,7 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
             burn_in=burn_in,
             thinning=thinning,
             steps=steps,
+            extrapolation=extrapolation,
             random_state=random_state,
             progress=progress,
             checkpoint=checkpoint,
@@ -117,8 +121,9 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
             found = of_targets(self.kernel, pretrained, rows.x, rows.y, self.noise, self.scale_)
             self.likelihood_ = self._noise_likelihood(found.noise)
             rows = rows._replace(y=(rows.y - mean) / std)
+            latent = rows.y
         nugget = defaults.nugget_for(found.process, self.scale_.x(rows.x), found.noise)
-        self._infer(rows, found, nugget)
+        self._infer(rows, found, nugget, latent, lambda each: each.noise)
         noise = self.likelihood_.noise_std(self.samples_.params.likelihood)
         self.noise_ = None if noise is None else float(np.mean(noise)) * self.scale_.y_std
         return self
@@ -187,8 +192,7 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
 
     def predict_distribution(self, X: Any) -> Any:
         """The predictive distribution: densities, scores, epistemic and aleatoric parts, for `fsgmcmc.metrics`."""
-        own = jax.tree.map(np.ravel, self.samples_.params.likelihood)
-        prediction = self.likelihood_.predict(self._draws(X), own)
+        prediction = self._prediction(X)
         if self.likelihood is not None:
             return prediction
         return prediction.rescaled(self.scale_.y_mean, self.scale_.y_std)

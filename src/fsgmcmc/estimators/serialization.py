@@ -23,9 +23,10 @@ from fsgmcmc.estimators.novelty import Novelty
 from fsgmcmc.estimators.regressor import FunctionalBNNRegressor
 from fsgmcmc.likelihoods import LIKELIHOODS
 from fsgmcmc.priors import GaussianProcess, kernel_by_name
+from fsgmcmc.priors.extrapolation import Extrapolation
 
 SCHEMA = "fsgmcmc-model"
-VERSION = 4  # 4 has the likelihood by name and configuration
+VERSION = 5  # 5 has the processes beyond the rows
 ESTIMATORS = {"regression": FunctionalBNNRegressor, "classification": FunctionalBNNClassifier}
 # Parameters of the run, not of the model.
 NOT_KEPT = ("progress", "checkpoint", "random_state")
@@ -48,17 +49,20 @@ def save_model(estimator: FunctionalBNN, folder: str | Path, extra: dict[str, An
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file: give a folder for the model")
-    scale, process, novelty = estimator.scale_, estimator.prior_, estimator.novelty_
-    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(process.kernel)]
+    scale, novelty, beyond = estimator.scale_, estimator.novelty_, estimator.extrapolation_
     arrays = {
         "positions": estimator.positions_,
         "energy": estimator.energy_,
         "shift": scale.x_mean,
         "scale": scale.x_std,
-        "mean": np.asarray(process.mean),
         "reference": novelty.reference,
-        **_storage.numbered("kernel", leaves),
+        **_process_arrays("prior", estimator.prior_),
     }
+    if beyond is not None:
+        arrays |= {"beyond_x": beyond.x, "beyond_y": beyond.y}
+        for index, expert in enumerate(beyond.experts):
+            arrays |= _process_arrays(f"beyond{index}", expert.posterior.process)
+            arrays[f"beyond{index}_noise"] = expert.posterior.noise
     params = {name: value for name, value in estimator.get_params().items() if name not in NOT_KEPT}
     likelihood = LIKELIHOODS.to_config(estimator.likelihood_)
     if likelihood is None:
@@ -74,6 +78,7 @@ def save_model(estimator: FunctionalBNN, folder: str | Path, extra: dict[str, An
         "params": {**params, "hidden": list(estimator.hidden)},
         "likelihood": likelihood,
         "kernel": estimator.kernel_,
+        "beyond": [] if beyond is None else [expert.name for expert in beyond.experts],
         "features": estimator.n_features_in_,
         "rows": estimator.n_rows_,
         "skip": estimator.skip_,
@@ -175,18 +180,34 @@ def _document(folder: Path) -> dict[str, Any]:
     return document
 
 
+def _process_arrays(name: str, process: GaussianProcess) -> dict[str, np.ndarray]:
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(process.kernel)]
+    return {f"{name}_mean": np.asarray(process.mean), **_storage.numbered(f"{name}_kernel", leaves)}
+
+
+def _process(name: str, word: str, features: int, arrays: dict[str, np.ndarray]) -> GaussianProcess:
+    """The process whose arrays `_process_arrays` gave, with the kernel of this word."""
+    leaves = [leaf if leaf.ndim else leaf.item() for leaf in _storage.collect_numbered(f"{name}_kernel", arrays)]
+    kernel = jax.tree.unflatten(jax.tree.structure(kernel_by_name(word, features)), leaves)
+    mean = arrays[f"{name}_mean"]
+    return GaussianProcess(kernel, mean if mean.ndim else float(mean))
+
+
 def _estimator(document: dict[str, Any], arrays: dict[str, np.ndarray]) -> FunctionalBNN:
     params = {**document["params"], "hidden": tuple(document["params"]["hidden"])}
     likelihood = LIKELIHOODS.from_config(document["likelihood"])
     if params.get("likelihood") is not None:
         params["likelihood"] = likelihood
     estimator = ESTIMATORS[document["task"]](**params)
-    form = kernel_by_name(document["kernel"], document["features"])
-    leaves = [leaf if leaf.ndim else leaf.item() for leaf in _storage.collect_numbered("kernel", arrays)]
-    kernel = jax.tree.unflatten(jax.tree.structure(form), leaves)
-    target, mean = document["target"], arrays["mean"]
+    target, features = document["target"], document["features"]
     estimator.scale_ = Standardiser(arrays["shift"], arrays["scale"], target["shift"], target["scale"])
-    estimator.prior_ = GaussianProcess(kernel, mean if mean.ndim else float(mean))
+    estimator.prior_ = _process("prior", document["kernel"], features, arrays)
+    words, estimator.extrapolation_ = document["beyond"], None
+    if words:
+        processes = [_process(f"beyond{index}", word, features, arrays) for index, word in enumerate(words)]
+        noise = [arrays[f"beyond{index}_noise"] for index in range(len(words))]
+        rows = arrays["beyond_x"], arrays["beyond_y"]
+        estimator.extrapolation_ = Extrapolation.of(processes, *rows, noise, words)
     estimator.novelty_ = Novelty(estimator.prior_, arrays["reference"], document["threshold"])
     estimator.positions_, estimator.energy_ = arrays["positions"], arrays["energy"]
     estimator.kernel_, estimator.n_rows_, estimator.info_ = document["kernel"], document["rows"], document["info"]

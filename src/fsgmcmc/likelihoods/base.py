@@ -7,6 +7,8 @@ Required of a subclass:
 
 With defaults:
 
+    predict_spread(functions, spread, params)
+                                     the same for functions with Gaussian errors, as beyond the data
     targets(y), outputs(y)           y as an array, and how many outputs the network needs
     init(), log_prior(params)        its own sampled parameters, by default none
     latent_targets(y)                values of f near which y is likely; a prior is pre-trained on them
@@ -24,6 +26,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy  # submodules are loaded at first use
 from jaxtyping import Array, Bool, Float
 
 from fsgmcmc import _checks
@@ -46,6 +49,16 @@ class Likelihood(eqx.Module):
             noise: Standard deviation of the new observations, for likelihoods that have it row by row.
         """
         raise NotImplementedError(f"{type(self).__name__} must define predict(functions, params, noise)")
+
+    def predict_spread(self, functions: np.ndarray, spread: np.ndarray, params: Any, noise: Any = None) -> Any:
+        """The prediction for functions with Gaussian errors, f ~ N(functions, spread²); both (draws, rows, outputs).
+
+        By default a fixed normal number for each draw and output stands for the error, the same at all rows.
+        """
+        draws, _, outputs = functions.shape
+        levels = scipy.special.ndtri((np.arange(draws) + 0.5) / draws)
+        errors = np.random.default_rng(0).permuted(np.tile(levels, (outputs, 1)), axis=1).T
+        return self.predict(functions + spread * errors[:, None], params, noise)
 
     def targets(self, y: Any) -> np.ndarray:
         """`y` checked and in standard shape: by default a float matrix (rows, outputs)."""

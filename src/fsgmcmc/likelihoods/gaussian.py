@@ -1,5 +1,6 @@
 """Gaussian observation noise, of one scale that is known or sampled, or known row by row."""
 
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -132,6 +133,12 @@ class Gaussian(Likelihood):
         elif not self.row_noise:
             noise = np.asarray(self.noise, dtype=float)
         return GaussianPrediction(functions, noise)
+
+    def predict_spread(
+        self, functions: np.ndarray, spread: np.ndarray, params: Any, noise: Any = None
+    ) -> GaussianPrediction:
+        """The errors of the function add to the noise."""
+        return replace(self.predict(functions, params, noise), spread=spread)
 
 
 def weighted_fit(f: Array, y: Array, weights: Float[Array, " n"] | None) -> Array:

@@ -10,7 +10,7 @@ the case S = 1. Everything is computed on the host in float64, one block of rows
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 import numpy as np
@@ -109,6 +109,7 @@ class GaussianPrediction(RegressionPrediction):
 
     `functions` is (draws, rows, outputs); `noise`, a standard deviation, broadcasts against it: (draws, 1, 1) if it is
     sampled, (1, rows, 1) if it is known for each row. None is unknown noise: then only `mean` and `epistemic` exist.
+    `spread` is the standard deviation of a Gaussian error of each function value, which counts as epistemic.
 
     >>> prediction = GaussianPrediction(np.array([[[-3.0]], [[3.0]]]), noise=4.0)
     >>> prediction.mean.item(), prediction.epistemic.item(), prediction.std.item()
@@ -119,9 +120,11 @@ class GaussianPrediction(RegressionPrediction):
 
     functions: np.ndarray
     noise: np.ndarray | float | None
+    spread: np.ndarray | float = field(default=0.0, kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "functions", checked_draws(self.functions, "functions"))
+        np.broadcast_to(self.spread, self.functions.shape)
         if self.noise is not None:
             noise = np.broadcast_to(self.noise, self.functions.shape)
             object.__setattr__(self, "noise", np.asarray(self.noise, dtype=np.float64))
@@ -129,10 +132,16 @@ class GaussianPrediction(RegressionPrediction):
                 raise ValueError("noise is a standard deviation and must be positive and finite")
 
     @property
-    def _components(self) -> Components:
+    def _noise_components(self) -> Components:
+        """The components without the spread."""
         if self.noise is None:
             raise ValueError("the observation noise at these points is unknown: pass noise= to predict")
         return self.functions, np.broadcast_to(self.noise, self.functions.shape)
+
+    @cached_property
+    def _components(self) -> Components:
+        functions, noise = self._noise_components
+        return functions, np.hypot(noise, self.spread) if np.any(self.spread) else noise
 
     @cached_property
     def mean(self) -> Outputs:  # type: ignore[override]
@@ -141,18 +150,20 @@ class GaussianPrediction(RegressionPrediction):
 
     @cached_property
     def epistemic(self) -> Outputs:  # type: ignore[override]
-        """Standard deviation of the function over draws."""
-        return by_rows(lambda f: f.std(axis=0), self.functions)
+        """Standard deviation of the function over draws, the spread of each draw included."""
+        spread = np.broadcast_to(self.spread, self.functions.shape)
+        return by_rows(lambda f, s: np.sqrt(f.var(axis=0) + np.square(s).mean(axis=0)), self.functions, spread)
 
     @cached_property
     def aleatoric(self) -> Outputs:  # type: ignore[override]
         """Root mean variance of the observation noise."""
-        return by_rows(partial(_mixture.noise_std, self._distribution), *self._components)
+        return by_rows(partial(_mixture.noise_std, self._distribution), *self._noise_components)
 
     def rescaled(self, shift: np.ndarray | float, scale: np.ndarray | float) -> "GaussianPrediction":
         """The prediction of shift + scale · y; shift and scale are one number, or one number per output."""
         noise = None if self.noise is None else scale * self.noise
-        return GaussianPrediction(shift + scale * self.functions.astype(np.float64), noise)
+        functions = shift + scale * self.functions.astype(np.float64)
+        return GaussianPrediction(functions, noise, spread=scale * self.spread)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,7 @@
 """Predictions with heavy-tailed noise: mixtures of Student's t."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy  # submodules are loaded at first use
@@ -11,6 +12,8 @@ from fsgmcmc.predictions.regression import Components, GaussianPrediction, Outpu
 
 # df above which the noise has a variance.
 LEAST_DF = 2.0
+# Above so many a t is a Gaussian in double precision.
+LARGEST_DF = 1e9
 # Nodes of the integrals on each side of a target.
 CRPS_NODES = 64
 
@@ -54,13 +57,27 @@ class StudentPrediction(GaussianPrediction):
         return STUDENT
 
     @property
+    def _noise_components(self) -> Components:
+        return (*super()._noise_components, np.broadcast_to(self.df, self.functions.shape))
+
+    @cached_property
     def _components(self) -> Components:
-        return (*super()._components, np.broadcast_to(self.df, self.functions.shape))
+        """With a spread s the sum of t and Gaussian errors is nearly a t with the same variance and lighter tails.
+
+        V = σ² ν/(ν − 2),    ν' = ν ((V + s²) / V)²,    σ'² = (V + s²) (ν' − 2) / ν'
+        """
+        functions, scale, nu = self._noise_components
+        if not np.any(self.spread):
+            return functions, scale, nu
+        variance = np.square(scale) * nu / (nu - LEAST_DF)
+        total = variance + np.square(self.spread)
+        wide = np.minimum(nu * np.square(total / variance), LARGEST_DF)
+        return functions, np.sqrt(total * (wide - LEAST_DF) / wide), wide
 
     def rescaled(self, shift: np.ndarray | float, scale: np.ndarray | float) -> "StudentPrediction":
         """The prediction of shift + scale · y; shift and scale are one number, or one number per output."""
         gaussian = super().rescaled(shift, scale)
-        return StudentPrediction(gaussian.functions, gaussian.noise, self.df)
+        return StudentPrediction(gaussian.functions, gaussian.noise, self.df, spread=gaussian.spread)
 
     def crps(self, y: ArrayLike) -> Outputs:
         """∫_{−∞}^{y} F(t)² dt + ∫_{y}^{∞} (1 − F(t))² dt, both by Gauss-Legendre quadrature.

@@ -33,11 +33,16 @@ NO_NOISE = 0.1
 
 
 class Tried(NamedTuple):
-    """A kernel that was fitted, its log marginal likelihood on the screening rows, and its fitted noise."""
+    """A kernel that was fitted: its log marginal likelihood on the screening rows, its noise and its process.
+
+    `is_noise` says that the function fits the noise, so that the kernel is rejected.
+    """
 
     kernel: str
     evidence: float
     noise: float
+    prior: GaussianProcess
+    is_noise: bool
 
 
 class Selection(NamedTuple):
@@ -106,7 +111,9 @@ def select_kernel(
         if len(points[:max_points]) > SCREENING_ROWS:
             compared = ranked(dict.fromkeys([*names[:FINALISTS], *kept[:1]]), FINAL_ROWS)
     order = list(dict.fromkeys([*accepted(compared, FINAL_ROWS), *kept])) or [compared[0][0]]
-    tried = tuple(Tried(name, found.evidence, float(found.noise)) for name, found in screened)
+    tried = tuple(
+        Tried(name, found.evidence, float(found.noise), found.prior, name not in kept) for name, found in screened
+    )
     fits = []
     for name in order:
         fits.append((name, fit(name, max_points, epochs)))

@@ -1,0 +1,130 @@
+"""Beyond the rows draws of a network become draws of processes given the rows; at the rows they stay.
+
+False-alarm rate of each statistical test: below 1e-4; seeds are fixed.
+"""
+
+import numpy as np
+import pytest
+import scipy.stats
+
+import fsgmcmc as fs
+from fsgmcmc import GaussianProcess, linear, matern32, rbf
+from fsgmcmc.predictions import GaussianPrediction, StudentPrediction
+from fsgmcmc.priors.extrapolation import Extrapolation
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, (60, 1))
+Y = np.sin(3 * X[:, 0]) + 0.1 * RNG.standard_normal(60)
+PROCESSES = (GaussianProcess(rbf(0.5)), GaussianProcess(matern32(0.7), mean=0.2))
+FAR = np.array([[4.0], [4.1], [-6.0]])
+
+
+@pytest.fixture(scope="module")
+def beyond():
+    return Extrapolation.of(PROCESSES, X, Y, noise=[0.1, 0.1])
+
+
+def test_most_rows_keep_the_network_and_far_points_do_not(beyond):
+    at_rows, far = beyond.weights(X), beyond.weights(FAR)
+    assert at_rows.shape == (2, 60, 1)
+    assert np.mean(at_rows == 0, axis=(1, 2)).min() >= 0.9
+    assert far.min() > 0.9
+    functions = RNG.normal(size=(10, 60, 1))
+    blended = beyond.blend(X, functions)
+    kept = (at_rows == 0).all(axis=(0, 2))
+    np.testing.assert_array_equal(blended.functions[:, kept], functions[:, kept])
+    assert not blended.spread[:, kept].any()
+
+
+def test_the_threshold_is_the_quantile_of_the_variance_given_the_other_rows(beyond):
+    """Each row left out in turn, instead of the formula 1/[C⁻¹]_ii − σ²."""
+    for process, expert in zip(PROCESSES, beyond.experts, strict=True):
+        left_out = []
+        for row in range(len(X)):
+            others = np.delete(np.arange(len(X)), row)
+            posterior = process.condition(X[others], Y[others], 0.1)
+            left_out.append(posterior.predict(X[row : row + 1]).epistemic.item() ** 2)
+        assert expert.threshold.item() == pytest.approx(np.quantile(left_out, 0.9), rel=1e-6)
+
+
+def test_far_away_a_prediction_is_the_mixture_of_the_processes(beyond):
+    """At 100 lengthscales a = 1 − q / v, so that mean and variance are nearly those of the processes."""
+    place = np.array([[60.0]])
+    blended = beyond.blend(place, 50 + np.zeros((40, 1, 1)))
+    moments = [p.condition(X, Y, 0.1).predict(place) for p in PROCESSES]
+    a = beyond.weights(place)[:, 0, 0]
+    for index, expected in enumerate(moments):
+        mean = (1 - a[index]) * 50 + a[index] * expected.mean.item()
+        np.testing.assert_allclose(blended.functions[index::2], mean, rtol=1e-9)
+        np.testing.assert_allclose(blended.spread[index::2], np.sqrt(a[index]) * expected.epistemic.item(), rtol=1e-9)
+    assert a.min() > 0.95
+
+
+def test_joint_draws_have_the_moments_of_the_blend_and_the_correlation_of_the_process():
+    """4,000 draws: correlations to 5 standard errors of 1/sqrt(4000), standard deviations to 5 of 1/sqrt(8000)."""
+    beyond = Extrapolation.of(PROCESSES[:1], X, Y, noise=[0.1])
+    functions = np.zeros((4000, 3, 1))
+    drawn, blended = beyond.draw(FAR, functions)[..., 0], beyond.blend(FAR, functions)
+    np.testing.assert_allclose(drawn.std(axis=0), blended.spread[0, :, 0], rtol=5 / np.sqrt(8000))
+    np.testing.assert_allclose(drawn.mean(axis=0), blended.functions[0, :, 0], atol=5 / np.sqrt(4000))
+    correlation = np.corrcoef(drawn.T)
+    assert correlation[0, 1] == pytest.approx(np.exp(-0.5 * (0.1 / 0.5) ** 2), abs=0.02)
+    assert abs(correlation[0, 2]) < 5 / np.sqrt(4000)
+
+
+def test_a_process_that_the_rows_refute_is_left_out():
+    wave = Extrapolation.of([*PROCESSES, GaussianProcess(linear())], X, Y, [0.1, 0.1, 0.5], ["rbf", "rough", "line"])
+    assert [expert.name for expert in wave.experts] == ["rbf", "rough"]
+    with pytest.raises(ValueError, match="one noise for each process, got 2 and 1"):
+        Extrapolation.of(PROCESSES, X, Y, [0.1])
+
+
+def test_the_spread_of_a_prediction_is_epistemic_and_widens_its_distribution():
+    functions, spread = RNG.normal(size=(30, 4, 1)), np.abs(RNG.normal(size=(30, 4, 1)))
+    y = RNG.normal(size=(4, 1))
+    prediction = GaussianPrediction(functions, 0.3, spread=spread)
+    scale = np.hypot(0.3, spread)
+    np.testing.assert_allclose(prediction.log_prob(y), np.log(scipy.stats.norm.pdf(y, functions, scale).mean(0))[:, 0])
+    np.testing.assert_allclose(prediction.aleatoric, 0.3)
+    variance = functions.var(axis=0) + np.square(spread).mean(axis=0)
+    np.testing.assert_allclose(prediction.epistemic, np.sqrt(variance))
+    twice = prediction.rescaled(1.0, 2.0)
+    np.testing.assert_allclose(twice.std, 2 * prediction.std)
+    np.testing.assert_allclose(prediction.cdf(prediction.quantile(0.9)), 0.9, rtol=1e-6)
+
+
+def test_tails_that_meet_a_spread_have_the_variance_of_the_sum_and_nearly_its_distribution():
+    nu, sigma, spread = 5.0, 0.4, 0.5
+    one = np.ones((1, 1, 1))
+    prediction = StudentPrediction(0 * one, sigma, nu * one, spread=spread * one)
+    total = sigma**2 * nu / (nu - 2) + spread**2
+    assert prediction.std.item() ** 2 == pytest.approx(total)
+    levels = [0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99]
+    z = np.linspace(-12, 12, 48_001)
+    density = np.convolve(
+        scipy.stats.t.pdf(z / sigma, nu) / sigma, scipy.stats.norm.pdf(z, scale=spread), mode="same"
+    ) * (z[1] - z[0])
+    quantiles = np.interp(levels, np.cumsum(density) * (z[1] - z[0]), z)
+    np.testing.assert_allclose(prediction.quantile(levels).ravel(), quantiles, atol=0.02)
+
+
+def test_samples_predict_with_processes_beyond_the_rows():
+    network = fs.MLP((5,))
+    posterior = fs.parameter_space(network, X, Y, likelihood=fs.Gaussian(0.1))
+    positions = RNG.normal(size=(2, 20, posterior.size)).astype(np.float32)
+    samples = posterior.samples(positions, np.zeros((2, 20)), None, {})
+    beyond = samples.extrapolated(PROCESSES, X, Y, noise=[0.1, 0.1])
+    near = X[(beyond.extrapolation.weights(X) == 0).all(axis=(0, 2))]
+    np.testing.assert_allclose(beyond.predict(near).mean, samples.predict(near).mean, rtol=1e-6)
+    assert beyond.predict([[60.0]]).epistemic.item() == pytest.approx(1.0, rel=0.3)
+    np.testing.assert_array_equal(beyond.functions(X), samples.functions(X))
+
+
+def test_classes_are_uncertain_beyond_the_rows():
+    """Logits get independent errors for each class, so that probabilities move towards equal ones."""
+    functions = np.tile([[[4.0, -4.0]]], (200, 1, 1))
+    sure = fs.Categorical(2).predict(functions, ()).probabilities
+    unsure = fs.Categorical(2).predict_spread(functions, np.full(functions.shape, 10.0), ()).probabilities
+    assert sure[0, 0] > 0.999
+    # P(N(8, 200) > 0) = 0.714, and the softmax is close to a step.
+    assert unsure[0, 0] == pytest.approx(0.71, abs=0.05)
