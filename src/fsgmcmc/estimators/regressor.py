@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import jax
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
