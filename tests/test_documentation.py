@@ -43,6 +43,15 @@ def doctests(module_name: str) -> list[doctest.DocTest]:
 
 # Pages of complete examples, which test_examples.py runs and compares.
 EXAMPLES = {"own-likelihood.md", "own-network.md", "own-sampler.md"}
+# Modules whose examples fit or compile a whole model; other tests do the same in the everyday suite.
+SLOW_MODULES = {
+    "fsgmcmc.estimators.classifier",
+    "fsgmcmc.estimators.regressor",
+    "fsgmcmc.networks.convolutional",
+    "fsgmcmc.variational.fbnn",
+    "fsgmcmc.variational.ifbnn",
+    "fsgmcmc.variational.wasserstein",
+}
 PAGES_WITH_CODE = [
     page for page in PAGES if page.name not in EXAMPLES and any(python_blocks(page.read_text(encoding="utf-8")))
 ]
@@ -71,7 +80,10 @@ def test_the_readme_shows_code():
     assert ROOT / "README.md" in PAGES_WITH_CODE
 
 
-@pytest.mark.parametrize("module_name", module_names())
+@pytest.mark.parametrize(
+    "module_name",
+    [pytest.param(name, marks=pytest.mark.slow if name in SLOW_MODULES else ()) for name in module_names()],
+)
 def test_examples_give_what_they_show(module_name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     runner = doctest.DocTestRunner(verbose=False, optionflags=DOCTEST_FLAGS)

@@ -118,6 +118,7 @@ def test_a_player_that_is_lost_is_told():
     assert not game.finite[0]
 
 
+@pytest.mark.slow
 def test_games_are_the_same_again_and_however_many_there_are():
     agent = AGENTS["sgld"]()
     alone = play(5, GAME, agent, 30, capacity=500, progress=False)

@@ -96,6 +96,7 @@ def test_every_method_fits_and_predicts(waves, method):
     assert np.isfinite(model.predict_quantiles([[1000.0]])).all()
 
 
+@pytest.mark.slow
 def test_a_few_rows_far_off_do_not_widen_every_interval(waves):
     """Under Gaussian noise they do; what was fitted with tails keeps them when the parameters change afterwards."""
     x, y = waves
@@ -207,6 +208,7 @@ def test_ctrl_c_keeps_what_was_sampled(waves, monkeypatch):
     assert np.isfinite(model.predict(waves[0])).all()
 
 
+@pytest.mark.slow
 def test_few_rows_constants_and_a_column_that_is_always_the_same():
     model = FunctionalBNNRegressor("rbf", prior="fixed", **QUICK)
     assert np.isfinite(model.fit([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]], [1.0, 2.0, 1.0]).predict([[5.0, 1.0]])).all()

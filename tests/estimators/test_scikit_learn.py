@@ -1,7 +1,7 @@
 """scikit-learn's own checks of the estimators."""
 
 import pytest
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 
 from fsgmcmc import FunctionalBNNClassifier, FunctionalBNNRegressor
 
@@ -9,8 +9,36 @@ ESTIMATORS = (FunctionalBNNRegressor, FunctionalBNNClassifier)
 QUICK = {"hidden": (10,), "chains": 1, "samples": 8, "burn_in": 300, "thinning": 2, "steps": 60, "random_state": 0}
 
 
+# What a user would meet first; `make test-all` runs all checks.
+EVERYDAY = {
+    "check_dict_unchanged",
+    "check_estimator_sparse_tag",
+    "check_estimators_nan_inf",
+    "check_estimators_pickle",
+    "check_fit2d_1sample",
+    "check_methods_subset_invariance",
+    "check_n_features_in",
+    "check_no_attributes_set_in_init",
+    "check_parameters_default_constructible",
+    "check_regressors_int",
+    "check_sample_weight_equivalence_on_dense_data",
+}
+
+
+def named(check):
+    return getattr(check, "func", check).__name__
+
+
 # Everything but the inference is the same for all methods; this one compiles soonest.
-@parametrize_with_checks([FunctionalBNNRegressor("linear", "bbb", prior="fixed", **QUICK)])
+@pytest.mark.parametrize(
+    ("estimator", "check"),
+    [
+        pytest.param(estimator, check, id=named(check), marks=() if named(check) in EVERYDAY else pytest.mark.slow)
+        for estimator, check in estimator_checks_generator(
+            FunctionalBNNRegressor("linear", "bbb", prior="fixed", **QUICK)
+        )
+    ],
+)
 def test_scikit_learn_accepts(estimator, check):
     check(estimator)
 

@@ -66,6 +66,7 @@ def test_every_method_gives_a_finite_record(method, data):
     assert record["nll"] - record["nll_std"] == pytest.approx(math.log(unit))
 
 
+@pytest.mark.slow
 def test_a_run_is_fixed_by_its_name(data):
     first, again = (run("small", 0, "fsgld", TINY, data) for _ in range(2))
     assert first["nll"] == again["nll"]

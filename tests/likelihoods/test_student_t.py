@@ -78,6 +78,7 @@ def test_noise_is_fitted_to_the_residuals(rows):
     assert float(likelihood.nu(fitted)) == pytest.approx(3.0)
 
 
+@pytest.mark.slow
 def test_what_was_sampled_predicts_and_is_kept(rows, tmp_path):
     x, y = rows
     likelihood = StudentT(0.1, sampled=True, spread=1.0, df=5.0)

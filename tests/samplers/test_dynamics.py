@@ -126,6 +126,7 @@ def test_numbers_in_a_sampler_do_not_mean_another_compilation():
     assert eqx.tree_equal(*statics)
 
 
+@pytest.mark.slow
 def test_functional_momentum_runs_with_its_default_friction():
     """Its friction step is explicit: stable only because C h follows the curvature of E(z)."""
     x = np.linspace(-1, 1, 12)

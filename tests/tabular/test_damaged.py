@@ -198,6 +198,7 @@ def test_a_folder_that_is_no_model(tmp_path):
     refused(CliRunner().invoke(app, ["info", str(tmp_path)]), "holds no model")
 
 
+@pytest.mark.slow
 def test_a_model_kept_from_python_has_no_table(tmp_path):
     x = np.arange(10.0)[:, None]
     save_model(FunctionalBNNRegressor(random_state=0, **QUICK).fit(x, x[:, 0]), tmp_path)

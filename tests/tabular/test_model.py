@@ -159,6 +159,7 @@ def test_fit_predict_evaluate_and_info_from_a_shell(tmp_path):
     assert "note: The smallest effective sample size is" in described
 
 
+@pytest.mark.slow
 def test_texts_are_classes(tmp_path):
     frame = table(60)
     frame["dear"] = np.where(frame["rent"] > frame["rent"].median(), "yes", "no")

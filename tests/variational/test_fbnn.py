@@ -20,6 +20,7 @@ def posterior(noise=NOISE, **options):
     return function_space(MLP((100,)), X, Y, prior=PRIOR, likelihood=Gaussian(noise), **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [{}, pytest.param({"measurement": measurement.box(-1.0, 1.0, 8)}, marks=pytest.mark.slow)],

@@ -23,6 +23,7 @@ def posterior(points):
     return function_space(NETWORK, X, np.cos(X), prior=PRIOR, likelihood=Gaussian(0.2), measurement=points)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "points",
     [measurement.fixed(X), pytest.param(measurement.box(-1.0, 1.0, 6), marks=pytest.mark.slow)],

@@ -13,6 +13,7 @@ def normal(mean, scale):
     return lambda key, count: mean + scale * jax.random.normal(key, (count, len(mean)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("a", "b", "distance"),
     [
