@@ -15,6 +15,9 @@ from fsgmcmc import Energy, langevin, sample
 from fsgmcmc._compile import SEQUENTIAL
 from fsgmcmc.random import HASH, _bits, _normal_from_bits, fast_key, is_fast, normal
 
+# The numbers depend on how a multiplication and an addition are fused.
+pytestmark = pytest.mark.usefixtures("optimised")
+
 LIMIT = 5.0
 
 
