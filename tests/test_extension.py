@@ -1,5 +1,7 @@
 """A likelihood and a sampler that are defined in this file alone work everywhere."""
 
+from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax
@@ -288,6 +290,35 @@ def test_a_sampler_against_the_contract_is_refused_at_once():
         (Lost(0.1), "the state of Lost lacks energy"),
         (Shortened(0.1), "step of Shortened returns .* not of the form of its state"),
         (Unruly(None), "Unruly has no rule for its step size: give a step_size"),
+        (Unruly(0.1), "step of Unruly must count"),
     ):
         with pytest.raises((TypeError, ValueError), match=message):
             fs.sample(0, target, sampler, draws=2, progress=False)
+
+
+def test_a_density_that_is_not_finite_is_named_instead_of_the_step():
+    target = fs.Energy(lambda w: jnp.sum(w) * jnp.nan, jnp.zeros(2))
+    for warm_up in (fs.WarmUp(adam_steps=5), None):
+        with pytest.warns(UserWarning) if warm_up is None else nullcontext():
+            with pytest.raises(ValueError, match="the potential is nan where a chain starts"):
+                fs.sample(0, target, fs.sgld(0.1), draws=2, progress=False, warm_up=warm_up)
+
+
+def test_a_network_against_the_contract_is_refused_at_once():
+    @dataclass
+    class Unfrozen(fs.networks.Network):
+        def init(self, key, inputs, outputs):
+            return jnp.zeros((inputs, outputs))
+
+        def apply(self, params, x):
+            return x @ params
+
+    counted = fs.networks.FunctionNetwork(lambda key, i, o: {"n": jnp.int32(1), "w": jnp.ones((i, o))}, lambda p, x: x)
+    empty = fs.networks.FunctionNetwork(lambda key, i, o: {}, lambda p, x: x)
+    for network, message in (
+        (Unfrozen(), "Unfrozen cannot be hashed .* frozen dataclass"),
+        (counted, "must return a pytree of float arrays"),
+        (empty, "returns no parameters"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            fs.parameter_space(network, np.ones((3, 1)), np.ones(3), likelihood=fs.Gaussian(0.1))

@@ -164,11 +164,11 @@ def rewrite(folder, **changes):
 
 
 FOLDERS = {
-    "arrays cut short": (cut, ["cut short or altered"]),
-    "arrays altered": (flip, ["cut short or altered"]),
+    "arrays cut short": (cut, ["truncated or altered"]),
+    "arrays altered": (flip, ["truncated or altered"]),
     "arrays missing": (lambda folder: next(folder.glob("arrays-*.npz")).unlink(), ["not copied whole"]),
     "no model.json": (lambda folder: (folder / "model.json").unlink(), ["model.json is missing"]),
-    "model.json cut short": (lambda folder: (folder / "model.json").write_text('{"schema": "fs'), ["cut short"]),
+    "model.json cut short": (lambda folder: (folder / "model.json").write_text('{"schema": "fs'), ["truncated"]),
     "model.json of something else": (
         lambda folder: (folder / "model.json").write_text("[1, 2]"),
         ["does not describe"],

@@ -123,7 +123,7 @@ def _read(folder: Path, document: dict[str, Any]) -> FunctionalBNN:
         if not path.is_file():
             raise FileNotFoundError(f"{folder} lacks {path.name}: the model was not copied whole")
         if hashlib.sha256(path.read_bytes()).hexdigest() != document["arrays"]["sha256"]:
-            raise ValueError(f"{path} was cut short or altered since it was written: copy the model again, or fit anew")
+            raise ValueError(f"{path} was truncated or altered since it was written: copy the model again, or fit anew")
         arrays, _ = _storage.read(path, "model")
         return _estimator(document, arrays)
     except (KeyError, TypeError, IndexError) as error:
@@ -168,7 +168,7 @@ def _document(folder: Path) -> dict[str, Any]:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} was cut short or altered: {error}") from None
+        raise ValueError(f"{path} was truncated or altered: {error}") from None
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise ValueError(f"{path} does not describe a model of fsgmcmc")
     if not isinstance(document.get("version"), int):

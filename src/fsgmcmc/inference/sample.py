@@ -21,7 +21,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from fsgmcmc import _checks, _storage
 from fsgmcmc._progress import Progress
-from fsgmcmc.errors import DivergedChainError
+from fsgmcmc.errors import DivergedChainError, DivergenceError
 from fsgmcmc.inference import _loop
 from fsgmcmc.inference._adam import AdamState
 from fsgmcmc.inference._checkpoint import Checkpoint, Run, fingerprint, restored_tree
@@ -96,6 +96,7 @@ def sample(
     keys = chain_keys(run_key, chains)
     positions = _starts(start_key, target, init, chains)
     _check_states(target, sampler, positions[0])
+    initial = positions
     if not isinstance(warm_up, WarmUp | None):
         raise TypeError(f"warm_up must be WarmUp(...) or None, not {warm_up!r}")
     if warm_up is None and sampler.step_size.initial is None:
@@ -139,6 +140,9 @@ def sample(
                 except KeyboardInterrupt:
                     store.write(adam_contents, now=True)
                     raise
+                except DivergenceError as error:
+                    _check_finite(on_device, initial, error)
+                    raise
             run = started(sampler, positions)
             store.write(run.contents, now=True)  # a killed run does not warm up again
         while True:
@@ -148,6 +152,7 @@ def sample(
                 break
             except DivergedChainError as error:
                 if run.back_offs >= back_off:
+                    _check_finite(target.device_subset(warm_key), initial, error)
                     raise
                 warnings.warn(f"{error.summary}; starting over with half the step", UserWarning, stacklevel=2)
                 run = started(run.sampler.with_scaled_step(BACK_OFF_FACTOR), run.origin, run.back_offs + 1)
@@ -231,6 +236,19 @@ def _check_states(target: Target, sampler: Sampler, position: Float[Array, " k"]
         raise TypeError(f"step of {name} returns {after}, which is not of the form of its state, {state}")
     if state.position.shape != position.shape or state.energy.shape or state.step.shape:
         raise TypeError(f"the state of {name} must have a position {position.shape} and one step and energy: {state}")
+    first = sampler.init(key, position, target.potential)
+    if int(sampler.step(key, first, target.potential).step) != int(first.step) + 1:
+        raise ValueError(f"step of {name} must count: its state has step + 1 afterwards")
+
+
+def _check_finite(target: Target, positions: Float[Array, "chains k"], error: DivergenceError) -> None:
+    """A potential that is not finite at the start is not a matter of the step size."""
+    energies = [float(target.potential(jax.random.key(0), w)[0]) for w in positions]
+    if not np.isfinite(energies).all():
+        raise ValueError(
+            f"the potential is {energies[int(np.argmin(np.isfinite(energies)))]} where a chain starts: the network, "
+            "log_prob or log_prior is not finite there"
+        ) from error
 
 
 class _Kept(eqx.Module):

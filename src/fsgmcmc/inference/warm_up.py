@@ -88,15 +88,17 @@ def warm_up(
     if not (by_rule or adapts):
         return sampler, positions
     if by_rule:
-        sampler = sampler.with_step(jnp.inf)
+        sampler = sampler.with_step(jnp.float32(jnp.inf))
     for block in range(settings.blocks + 1):
         measure_key, run_key = jax.random.split(jax.random.fold_in(key, block))
+        # Each time of the same form, so that one program serves all blocks.
+        sampler = sampler.with_preconditioner(None) if adapts else sampler
         sampler, noise_factor = _adapt(measure_key, target, sampler, positions, adapts, by_rule)
         step_size = np.asarray(sampler.step_size.initial)
         if not (np.isfinite(step_size) and step_size > 0):
             raise DivergedWarmUpError(
-                "the curvature of the potential is not finite or zero at the end of the warm-up; "
-                "standardise the data, or give a step_size"
+                f"the step that {type(sampler).__name__} measured is {step_size}: the curvature of the potential is not "
+                "finite, or zero, or its stable_step is wrong; standardise the data, or give a step_size"
             )
         if block < settings.blocks:
             keys, steps = chain_keys(run_key, len(positions)), jnp.int32(settings.block_steps)

@@ -130,6 +130,13 @@ def as_network(network: Any) -> Network:
         2.0
     """
     if isinstance(network, Network):
+        try:
+            hash(network)
+        except TypeError as error:
+            raise TypeError(
+                f"{type(network).__name__} cannot be hashed ({error}): make it a frozen dataclass whose fields are "
+                "numbers, words and tuples; arrays belong in its parameters"
+            ) from None
         return network
     if isinstance(network, eqx.Module) and callable(network):
         params, rest = eqx.partition(network, eqx.is_inexact_array)

@@ -259,6 +259,11 @@ def _check_likelihood(likelihood: Likelihood, own: Any, y: Any, outputs: int) ->
 
 
 def _check_outputs(network: Network, params: Any, x: Any, outputs: int) -> None:
+    name, leaves = type(network).__name__, jax.tree.leaves(params)
+    if not leaves:
+        raise ValueError(f"init of {name} returns no parameters: there is nothing to sample")
+    if any(not jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in leaves):
+        raise TypeError(f"init of {name} must return a pytree of float arrays: keep integers and flags in its fields")
     try:
         shape = jax.eval_shape(network.apply, params, jax.ShapeDtypeStruct(x[:2].shape, np.float32)).shape
     except (TypeError, ValueError, AttributeError) as error:

@@ -45,6 +45,10 @@ class DistributionPrediction(RegressionPrediction):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "functions", checked_draws(self.functions, "functions"))
+        if not hasattr(self.distribution, "args"):
+            raise TypeError(
+                f"distribution must be frozen, such as scipy.stats.poisson(rates), not {self.distribution!r}"
+            )
         means = np.asarray(self.distribution.mean())
         if np.broadcast_shapes(means.shape, self.functions.shape) != self.functions.shape:
             raise ValueError(f"the distribution has shape {means.shape}, functions have {self.functions.shape}")

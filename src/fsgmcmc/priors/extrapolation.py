@@ -149,11 +149,8 @@ class Extrapolation:
 
 
 def _expert(name: Any, posterior: GaussianProcessPosterior) -> Expert:
-    """Of the variance 1/[C⁻¹]_ii and the error α_i/[C⁻¹]_ii of each target given the others."""
-    unit, outputs = np.eye(len(posterior.x)), posterior.weights.shape[1]
-    inverse = [np.square(scipy.linalg.solve_triangular(L, unit, lower=True)).sum(axis=0) for L in posterior.factors]
-    variance = np.broadcast_to(1 / np.stack(inverse, axis=1), (len(unit), outputs))
-    density = -0.5 * np.square(posterior.weights) * variance - 0.5 * np.log(2 * np.pi * variance)
+    error, variance = posterior.leave_one_out()
+    density = -0.5 * np.square(error) / variance - 0.5 * np.log(2 * np.pi * variance)
     noise = np.square(posterior.noise)
     # Rounding can leave a negative variance where the other rows determine the function.
     of_function = np.maximum(variance - (noise[:, None] if noise.ndim == 1 else noise), 0.0)

@@ -232,6 +232,19 @@ class GaussianProcessPosterior:
             np.broadcast_to(aleatoric[:, None] if aleatoric.ndim == 1 else aleatoric, shape),
         )
 
+    def leave_one_out(self) -> tuple[np.ndarray, np.ndarray]:
+        """Error α_i / [C⁻¹]_ii and variance 1 / [C⁻¹]_ii of each target given all others, both (N, outputs).
+
+        >>> from fsgmcmc.priors.kernels import rbf
+        >>> error, variance = GaussianProcess(rbf()).condition([[0.0], [9.0]], [1.0, 2.0], noise=0.5).leave_one_out()
+        >>> print(error.ravel(), variance.ravel())
+        [1. 2.] [1.25 1.25]
+        """
+        unit = np.eye(len(self.x))
+        inverse = [np.square(scipy.linalg.solve_triangular(L, unit, lower=True)).sum(axis=0) for L in self.factors]
+        variance = np.broadcast_to(1 / np.stack(inverse, axis=1), self.weights.shape)
+        return self.weights * variance, variance
+
 
 def add_diagonal(covariance: Covariance, relative: Any, variance: Any = 0.0) -> Float[Array, "*noisy M M"]:
     """K + (relative × mean diag K + variance) I; `variance` is one number, (M,) or (M, outputs), which adds an axis."""

@@ -92,7 +92,7 @@ class Sampler(eqx.Module):
         """The same sampler with its schedule starting at `step_size`."""
         return eqx.tree_at(lambda sampler: sampler.step_size, self, self.step_size.started_at(step_size))
 
-    def with_preconditioner(self, preconditioner: Vector) -> "Sampler":
+    def with_preconditioner(self, preconditioner: Vector | None) -> "Sampler":
         """The same sampler in other coordinates."""
         return eqx.tree_at(
             lambda sampler: sampler.preconditioner, self, preconditioner, is_leaf=lambda node: node is None
