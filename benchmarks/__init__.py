@@ -1,0 +1,1 @@
+"""Benchmarks of a source checkout; not part of the installed package."""
