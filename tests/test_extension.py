@@ -1,6 +1,5 @@
 """A likelihood and a sampler that are defined in this file alone work everywhere."""
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -299,9 +298,8 @@ def test_a_sampler_against_the_contract_is_refused_at_once():
 def test_a_density_that_is_not_finite_is_named_instead_of_the_step():
     target = fs.Energy(lambda w: jnp.sum(w) * jnp.nan, jnp.zeros(2))
     for warm_up in (fs.WarmUp(adam_steps=5), None):
-        with pytest.warns(UserWarning) if warm_up is None else nullcontext():
-            with pytest.raises(ValueError, match="the potential is nan where a chain starts"):
-                fs.sample(0, target, fs.sgld(0.1), draws=2, progress=False, warm_up=warm_up)
+        with pytest.raises(ValueError, match="the potential is nan where a chain starts"):
+            fs.sample(0, target, fs.sgld(0.1), draws=2, back_off=0, progress=False, warm_up=warm_up)
 
 
 def test_a_network_against_the_contract_is_refused_at_once():

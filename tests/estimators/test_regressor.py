@@ -12,11 +12,15 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from fsgmcmc import FunctionalBNNRegressor, metrics
+from fsgmcmc import FunctionalBNNRegressor, load_model, metrics, save_model
 from fsgmcmc._progress import Progress
+from fsgmcmc.estimators import noise
+from fsgmcmc.estimators.base import FunctionalBNN
+from fsgmcmc.estimators.candidates import CANDIDATES, held_out
 from fsgmcmc.estimators.novelty import Novelty
+from fsgmcmc.estimators.prior import FittedPrior
 from fsgmcmc.methods import INFERENCE
-from fsgmcmc.priors import GaussianProcess, matern32, periodic, rbf
+from fsgmcmc.priors import GaussianProcess, linear, matern32, periodic, rbf
 
 QUICK = {"hidden": (10,), "chains": 1, "samples": 8, "burn_in": 300, "thinning": 2, "steps": 60, "random_state": 0}
 
@@ -47,7 +51,9 @@ def test_predictions_are_in_the_units_of_the_data(waves, regressor):
     np.testing.assert_allclose(regressor.predict_distribution(x).std[:, 0], std, rtol=1e-5)
     functions = regressor.sample_functions(x, 7)
     assert functions.shape == (7, 60)
-    np.testing.assert_allclose(regressor.sample_functions(x).mean(axis=0), mean, rtol=1e-5)
+    inside = (regressor.extrapolation_.weights(regressor.scale_.x(x)) == 0).all(axis=(0, 2))
+    assert inside.mean() > 0.8
+    np.testing.assert_allclose(regressor.sample_functions(x).mean(axis=0)[inside], mean[inside], rtol=1e-5)
 
 
 def test_intervals_hold_what_they_promise(regressor):
@@ -224,3 +230,48 @@ def test_novelty_is_the_distance_of_the_kernel():
     correlation = (1 + np.sqrt(3) * nearest / 2) * np.exp(-np.sqrt(3) * nearest / 2)
     assert novelty.distance(new)[0] == pytest.approx(np.sqrt(1 - correlation), rel=1e-3)
     assert np.mean(novelty.is_new(np.random.default_rng(1).normal(size=(500, 2)).astype(np.float32))) < 0.05
+
+
+def test_a_posterior_is_chosen_by_held_out_density_and_saved(tmp_path, waves):
+    x, y = waves
+    model = FunctionalBNNRegressor(**{**QUICK, "hidden": (5,)}).fit(x, y)
+    assert [tried.name for tried in model.tried_] == [each.name for each in CANDIDATES]
+    best = max(model.tried_, key=lambda tried: tried.density)
+    chosen = next(each for each in CANDIDATES if each.name == best.name)
+    assert (model.method_, model.network_.initial, model.network_.hidden) == (chosen.method, chosen.initial, (5,))
+    save_model(model, tmp_path)
+    loaded, _ = load_model(tmp_path)
+    assert (loaded.tried_, loaded.method_, loaded.network_) == (model.tried_, model.method_, model.network_)
+    np.testing.assert_allclose(loaded.predict(x), model.predict(x), rtol=1e-5)
+
+
+def test_held_out_rows_do_not_reach_the_runs_that_are_scored_on_them(waves, monkeypatch):
+    x, y = waves
+    seen = []
+    run = FunctionalBNN._run
+    monkeypatch.setattr(FunctionalBNN, "_run", lambda *args, **options: seen.append(args[3]) or run(*args, **options))
+    FunctionalBNNRegressor(**{**QUICK, "hidden": (5,)}).fit(x, y)
+    short = [np.asarray(posterior.data.rows.weights)[: len(x)] for posterior in seen[:-1]]
+    assert len(short) == len(CANDIDATES)
+    for weights in short:
+        assert (weights == 0).sum() == held_out(len(x))
+    assert not (np.asarray(seen[-1].data.rows.weights)[: len(x)] == 0).any()
+
+
+def test_a_kernel_that_is_given_is_the_prior(regressor):
+    assert regressor.method_ == "fsghmc"
+    assert regressor.tried_ == ()
+
+
+def test_noise_does_not_vanish_where_a_rough_kernel_explains_everything():
+    """Noise of 1 around a line on 40 rows: a network through all of them would have none."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2, 2, (40, 2)).astype(np.float32)
+    y = x[:, 0] + rng.standard_normal(40)
+    process = GaussianProcess(matern32(0.05))
+    rough, smooth = FittedPrior(process, 0.01, "matern32"), FittedPrior(GaussianProcess(linear()), 0.9, "linear")
+    assert noise.scale_of(rough, x, y) < 0.1
+    assert noise.scale_of(rough._replace(others=(smooth, smooth, rough)), x, y) == pytest.approx(0.9)
+    # Errors beyond what the process says raise the scale: a line cannot follow a parabola.
+    sure = FittedPrior(GaussianProcess(linear()), 0.01, "linear")
+    assert noise.scale_of(sure, x, y) > 0.5

@@ -69,6 +69,7 @@ def model_of(estimator: Any, **changes: Any) -> TableModel:
     estimator.energy_, estimator.info_ = np.zeros((4, 25)), {"interrupted": False}
     estimator.kernel_, estimator.n_rows_ = "linear + rbf", 1234
     estimator.noise_, estimator.likelihood_ = 1.0, StudentT(1.0)
+    estimator.method_ = "fsghmc" if estimator.method == "auto" else estimator.method
     columns = Columns((Column("age", "number"), Column("town", "category", categories=("here", "there"))))
     plain: dict[str, Any] = {"id_column": None, "notes": (), "scores": {}, "held_out": 0, "diagnostics": FINE}
     if hasattr(estimator, "classes_"):

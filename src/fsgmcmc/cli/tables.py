@@ -45,11 +45,13 @@ def fit(
     kernel: Annotated[
         str, typer.Option(help="Kernel of the prior, such as rbf or 'linear + matern52'; auto selects it by evidence.")
     ] = "auto",
-    method: Annotated[str, typer.Option(help="Inference method.")] = "fsghmc",
+    method: Annotated[str | None, typer.Option(help="Inference method; by default the best of a few.")] = None,
     names: Annotated[str | None, typer.Option("--id", help="Column of row names, not used as an input.")] = None,
     drop: Annotated[str, typer.Option(help="Columns to leave out, joined by commas.")] = "",
     holdout: Annotated[float, typer.Option(help="Share of held-out rows for the check; 0 fits all rows.")] = 0.2,
-    hidden: Annotated[str, typer.Option(help="Units of the hidden layers, joined by commas.")] = "50,50",
+    hidden: Annotated[
+        str | None, typer.Option(help="Units of the hidden layers, joined by commas, such as 50,50.")
+    ] = None,
     chains: Annotated[int, typer.Option(min=1, help="Number of chains.")] = 4,
     samples: Annotated[int, typer.Option(min=1, help="Draws kept from each chain.")] = 25,
     burn_in: Annotated[int, typer.Option(min=0, help="Steps before the first draw.")] = 3000,
@@ -79,8 +81,10 @@ def fit(
         frame = read_table(data, separator, names)
         if kernel != "auto":
             kernel_by_name(kernel, 1)
-        settings = {"kernel": kernel, "method": method, "hidden": _sizes(hidden), "chains": chains, "samples": samples}
-        settings |= {"burn_in": burn_in, "thinning": thinning, "progress": True, "checkpoint": checkpoint}
+        settings = {"kernel": kernel, "chains": chains, "samples": samples, "burn_in": burn_in, "thinning": thinning}
+        settings |= {"progress": True, "checkpoint": checkpoint}
+        settings |= {} if method is None else {"method": method}
+        settings |= {} if hidden is None else {"hidden": _sizes(hidden)}
         names_of_columns = (drop,) if drop in frame.columns else drop.split(",")
         dropped = tuple(name.strip() for name in names_of_columns if name.strip())
         request = Request(target, task, names, dropped, holdout, seed, tuple(settings.items()))
@@ -188,7 +192,7 @@ def _describe(model: "TableModel") -> None:
         ["target", f"{model.target} ({kind})"],
         ["fitted to", f"{estimator.n_rows_} distinct rows, {len(model.columns.features)} features"],
         ["prior", str(estimator.kernel_)],
-        ["draws", f"{chains} x {draws} by {estimator.method}"],
+        ["draws", f"{chains} x {draws} by {estimator.method_}"],
     ]
     if model.is_regression:
         rows.append(["noise", f"{estimator.noise_:.4g}"])

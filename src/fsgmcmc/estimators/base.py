@@ -14,18 +14,19 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from fsgmcmc import _checks, defaults, methods, variational
+from fsgmcmc import _checks, defaults, methods, metrics, variational
 from fsgmcmc.data.standardiser import Standardiser, moments
 from fsgmcmc.diagnostics import Report, diagnose
+from fsgmcmc.estimators import candidates
+from fsgmcmc.estimators.candidates import Candidate, Tried
 from fsgmcmc.estimators.novelty import Novelty
 from fsgmcmc.estimators.prior import FittedPrior
 from fsgmcmc.inference.sample import sample
 from fsgmcmc.likelihoods import Likelihood
-from fsgmcmc.methods import Method
 from fsgmcmc.networks import MLP
 from fsgmcmc.posterior import Posterior
 from fsgmcmc.posterior.build import function_space, parameter_space
-from fsgmcmc.priors import GaussianProcess
+from fsgmcmc.priors import GaussianProcess, frequencies
 from fsgmcmc.priors.extrapolation import Extrapolation
 from fsgmcmc.priors.functional import SMALLEST_REDRAWN_NUGGET
 from fsgmcmc.priors.kernels import is_linear_in_part
@@ -54,6 +55,26 @@ class Rows(NamedTuple):
     weights: np.ndarray
 
 
+class Prepared(NamedTuple):
+    """What the targets of some rows give: a prior, a likelihood, and targets in the units of the function.
+
+    Attributes:
+        prior: The Gaussian process of the kernel, and others.
+        likelihood: Of the standardised targets.
+        y: The standardised targets.
+        latent: Values of the function with noise, which the processes are given.
+        noise: The standard deviation of `latent` beside each process of `prior.beyond`.
+        nugget: Of the network's prior.
+    """
+
+    prior: FittedPrior
+    likelihood: Likelihood
+    y: np.ndarray
+    latent: np.ndarray
+    noise: tuple[Any, ...]
+    nugget: float
+
+
 class FunctionalBNN(BaseEstimator, ABC):
     """Parameters, chains and draws of an estimator; `FunctionalBNNRegressor` and `FunctionalBNNClassifier` add y."""
 
@@ -64,7 +85,7 @@ class FunctionalBNN(BaseEstimator, ABC):
         kernel: Any = "auto",
         method: Any = "fsghmc",
         *,
-        hidden: Any = (50, 50),
+        hidden: Any = None,
         prior: Any = "pretrained",
         chains: Any = 4,
         samples: Any = 25,
@@ -97,7 +118,7 @@ class FunctionalBNN(BaseEstimator, ABC):
         samples = Samples.of_arrays(
             self.positions_,
             self.energy_,
-            self._network(),
+            self.network_,
             self.likelihood_,
             self.n_features_in_,
             self._outputs(),
@@ -119,21 +140,14 @@ class FunctionalBNN(BaseEstimator, ABC):
         return self.novelty_.distance(self._inputs(X))
 
     def _check_params(self) -> None:
-        if not isinstance(self.method, str) or self.method not in methods.INFERENCE:
-            raise ValueError(f"unknown method {self.method!r}; choose one of {', '.join(methods.INFERENCE)}")
+        if not isinstance(self.method, str) or self.method not in (known := ("auto", *methods.INFERENCE)):
+            raise ValueError(f"unknown method {self.method!r}; choose one of {', '.join(known)}")
         if self.prior not in PRIORS:
             raise ValueError(f"unknown prior {self.prior!r}; choose 'pretrained' or 'fixed'")
         if self.extrapolation not in EXTRAPOLATIONS:
             raise ValueError(f"unknown extrapolation {self.extrapolation!r}; choose 'process' or 'network'")
         if self.prior == "fixed" and self.kernel == "auto":
             raise ValueError("prior='fixed' takes a kernel as it is, but kernel='auto' leaves it open: name one")
-
-    @property
-    def _method(self) -> Method:
-        return methods.INFERENCE[self.method]
-
-    def _network(self) -> MLP:
-        return MLP(tuple(self.hidden), initial="fan_in", skip=self.skip_)
 
     def _rows(self, X: Any, y: np.ndarray, sample_weight: Any) -> Rows:
         """The rows as they are fitted; `scale_` is set."""
@@ -155,87 +169,122 @@ class FunctionalBNN(BaseEstimator, ABC):
         check_is_fitted(self)
         return self.scale_.x(validate_data(self, X, dtype=np.float64, reset=False))
 
-    def _infer(self, rows: Rows, found: FittedPrior, nugget: float, latent: np.ndarray, noise: Any) -> None:
-        """Sample or fit the network to standardised rows; what it takes to predict is set.
-
-        Args:
-            rows: Inputs in the units of the data, targets standardised.
-            found: The prior.
-            nugget: Of the network's prior.
-            latent: Values of the function with noise, which the processes beyond the rows are given.
-            noise: Function from a fitted prior to the standard deviation of `latent`, a number or (rows, outputs).
-        """
-        rows = rows._replace(x=self.scale_.x(rows.x))
-        # Where the process is linear far from the data the network is too, and elsewhere neither is.
-        self.skip_ = isinstance(found.kernel, str) and is_linear_in_part(found.kernel)
+    def _fit_rows(self, rows: Rows) -> None:
+        """Choose a posterior of the rows, sample it or approximate it, and keep what it takes to predict."""
+        prepared = self._prepared(rows, self.kernel)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        posterior = self._posterior(rows, found.process, nugget)
-        if self._method.can_pad:
-            # Cross-validation, whose parts differ by a row, compiles once.
-            posterior = posterior.padded(defaults.padded_rows(len(rows.x)))
-        shared = {"checkpoint": self.checkpoint, "progress": self.progress, "keep_interrupted": True}
-        if self._method.is_sampler:
-            burn_in = _checks.count(self.burn_in, "burn_in", least=0)
-            samples = sample(
-                seed,
-                posterior,
-                self._method.sampler(posterior),
-                draws=self.samples,
-                thinning=defaults.thinning_for(len(rows.x), self.thinning, STRETCH),
-                burn_in=0,
-                chains=self.chains,
-                warm_up=defaults.warm_up_for(burn_in, adam_steps=max(burn_in // 2, 1)),
-                back_off=defaults.BACK_OFFS,
-                **shared,
-            )
-            samples.info["burn_in"] = burn_in
-        else:
-            samples = variational.fit(
-                seed,
-                posterior,
-                self._method.approximation(),
-                steps=self.steps,
-                learning_rate=cyclical(LEARNING_RATE, length=self.steps),
-                draws=self.chains * self.samples,
-                **shared,
-            )
+        x = self.scale_.x(rows.x)
+        chosen, self.tried_ = self._choose(seed, rows, prepared.prior.kernel)
+        posterior = self._posterior(chosen, x, prepared, rows.weights)
+        samples = self._run(seed, chosen, posterior)
         assert samples.positions is not None
+        self.method_, self.network_, self.likelihood_ = chosen.method, posterior.network, prepared.likelihood
         self.positions_, self.energy_, self.info_ = samples.positions, samples.energy, samples.info
-        self.prior_, self.kernel_, self.n_rows_ = found.process, found.kernel, len(rows.x)
-        self.novelty_ = Novelty.of(found.process, rows.x)
+        self.prior_, self.kernel_, self.n_rows_ = prepared.prior.process, prepared.prior.kernel, len(x)
+        self.novelty_ = Novelty.of(self.prior_, x)
         self.extrapolation_ = None
         if self.extrapolation == "process":
             # A row that counts w times has the noise of a mean of w rows.
             often = np.sqrt(rows.weights)[:, None] if (rows.weights != 1).any() else 1.0
-            noises = [noise(each) / often for each in found.beyond]
-            words = [each.kernel for each in found.beyond]
-            self.extrapolation_ = Extrapolation.of([e.process for e in found.beyond], rows.x, latent, noises, words)
+            noises, beyond = [each / often for each in prepared.noise], prepared.prior.beyond
+            words = [each.kernel for each in beyond]
+            self.extrapolation_ = Extrapolation.of([e.process for e in beyond], x, prepared.latent, noises, words)
 
-    def _posterior(self, rows: Rows, process: GaussianProcess, nugget: float) -> Posterior:
-        method, network = self._method, self._network()
-        batch_size = method.batch_size(len(rows.x))
-        if not method.is_functional:
-            return parameter_space(
-                network,
-                rows.x,
-                rows.y,
-                prior=method.weight_prior,
-                likelihood=self.likelihood_,
-                batch_size=batch_size,
-                weights=rows.weights,
+    def _choose(self, seed: int, rows: Rows, kernel: Any) -> tuple[Candidate, tuple[Tried, ...]]:
+        """The candidate with the largest density of held-out rows, and the density of each; with one, this one."""
+        hidden = None if self.hidden is None else tuple(self.hidden)
+        all_of_them = candidates.candidates(self.method, hidden, kernel_is_open=self.kernel == "auto")
+        count = candidates.held_out(len(rows.x))
+        if len(all_of_them) == 1 or not count:
+            return all_of_them[0], ()
+        x = self.scale_.x(rows.x)
+        # Rows are in random order. Those held out stay, with a weight of zero, so that the fit that follows needs no
+        # other program; the prior is fitted without them.
+        prepared = self._prepared(Rows(*(each[count:] for each in rows)), kernel)
+        whole = self._prepared(rows, prepared.prior.kernel, prepared.prior)
+        weights = np.where(np.arange(len(x)) < count, 0.0, rows.weights)
+        found = []
+        for candidate in all_of_them:
+            posterior = self._posterior(candidate, x, whole, weights)
+            samples = self._run(seed, candidate, posterior, short=True)
+            density = -metrics.nll(samples.predict(x[:count]), whole.y[:count])
+            found.append(Tried(candidate.name, float(density)))
+        best = int(np.argmax([np.nan_to_num(tried.density, nan=-np.inf) for tried in found]))
+        return all_of_them[best], tuple(found)
+
+    def _run(self, seed: int, candidate: Candidate, posterior: Posterior, short: bool = False) -> Samples:
+        """Draws of a posterior; with `short` as many as tell candidates apart."""
+        method, rows = methods.INFERENCE[candidate.method], posterior.data.total
+        shared = {"progress": self.progress} if short else {"checkpoint": self.checkpoint, "progress": self.progress}
+        if not method.is_sampler:
+            return variational.fit(
+                seed,
+                posterior,
+                method.approximation(),
+                steps=self.steps,
+                learning_rate=cyclical(LEARNING_RATE, length=self.steps),
+                draws=self.chains * self.samples,
+                keep_interrupted=True,
+                **shared,
             )
-        if method.is_variational:
-            nugget = max(nugget, SMALLEST_REDRAWN_NUGGET)
-        return function_space(
-            network,
-            rows.x,
-            rows.y,
-            prior=GaussianProcess(process.kernel, process.mean, nugget),
-            measurement=method.measurement(rows.x),
-            likelihood=self.likelihood_,
-            batch_size=batch_size,
-            weights=rows.weights,
+        burn_in = _checks.count(self.burn_in, "burn_in", least=0)
+        draws, thinning = self.samples, defaults.thinning_for(rows, self.thinning, STRETCH)
+        if short:
+            burn_in, thinning = min(burn_in, candidates.BURN_IN), min(thinning, candidates.THINNING)
+            draws = min(draws, candidates.DRAWS)
+        samples = sample(
+            seed,
+            posterior,
+            method.sampler(posterior),
+            draws=draws,
+            thinning=thinning,
+            burn_in=0,
+            chains=self.chains,
+            warm_up=defaults.warm_up_for(burn_in, adam_steps=max(burn_in // 2, 1)),
+            back_off=defaults.BACK_OFFS,
+            keep_interrupted=not short,
+            **shared,
         )
+        samples.info["burn_in"] = burn_in
+        return samples
+
+    def _posterior(self, candidate: Candidate, x: np.ndarray, prepared: Prepared, weights: np.ndarray) -> Posterior:
+        """The posterior of standardised rows."""
+        method, process, kernel = methods.INFERENCE[candidate.method], prepared.prior.process, prepared.prior.kernel
+        # Where the process is linear far from the data the network is too, and elsewhere neither is.
+        linear = isinstance(kernel, str) and is_linear_in_part(kernel)
+        waves = frequencies(process.kernel, x)
+        network = MLP(candidate.hidden, initial=candidate.initial, skip=linear or bool(waves), frequencies=waves)
+        batch_size = method.batch_size(len(x))
+        if not method.is_functional:
+            assert candidate.weight_prior is not None
+            posterior = parameter_space(
+                network,
+                x,
+                prepared.y,
+                prior=candidate.weight_prior,
+                likelihood=prepared.likelihood,
+                batch_size=batch_size,
+                weights=weights,
+            )
+        else:
+            nugget = max(prepared.nugget, SMALLEST_REDRAWN_NUGGET) if method.is_variational else prepared.nugget
+            posterior = function_space(
+                network,
+                x,
+                prepared.y,
+                prior=GaussianProcess(process.kernel, process.mean, nugget),
+                measurement=method.measurement(x),
+                likelihood=prepared.likelihood,
+                batch_size=batch_size,
+                weights=weights,
+            )
+        # Cross-validation, whose parts differ by a row, compiles once.
+        return posterior.padded(defaults.padded_rows(len(x))) if method.can_pad else posterior
+
+    @abstractmethod
+    def _prepared(self, rows: Rows, kernel: Any, prior: FittedPrior | None = None) -> Prepared:
+        """The prior of these rows with a kernel, or a prior that is fitted already, and what goes with it."""
 
     def _predictions(self, X: Any) -> Iterator[Any]:
         """Predictions in standardised units, for some rows at a time."""

@@ -8,8 +8,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from fsgmcmc import defaults
-from fsgmcmc.estimators.base import FunctionalBNN
-from fsgmcmc.estimators.prior import of_classes
+from fsgmcmc.estimators.base import FunctionalBNN, Prepared, Rows
+from fsgmcmc.estimators.prior import FittedPrior, of_classes
 from fsgmcmc.likelihoods import Dirichlet
 from fsgmcmc.predictions import CategoricalPrediction
 from fsgmcmc.priors.dirichlet import dirichlet_targets
@@ -43,14 +43,24 @@ class FunctionalBNNClassifier(ClassifierMixin, FunctionalBNN):
         if len(np.unique(rows.y)) < 2:
             raise ValueError(f"y holds one class, {self.classes_[int(rows.y[0])]!r}: classification needs two")
         rows = rows._replace(y=rows.y.astype(np.int32))
-        found = of_classes(self.kernel, self.prior == "pretrained", rows.x, rows.y, len(self.classes_), self.scale_)
-        self.likelihood_ = Dirichlet(len(self.classes_), noise_scale=found.noise)
-        _, noise = dirichlet_targets(np.arange(len(self.classes_)), len(self.classes_), noise_scale=found.noise)
-        typical = float(np.sqrt(np.mean(np.square(noise))))
-        nugget = defaults.nugget_for(found.process, self.scale_.x(rows.x), typical)
-        targets = dirichlet_targets(rows.y, len(self.classes_), noise_scale=found.noise)
-        self._infer(rows, found, nugget, targets[0], lambda each: targets[1])
+        self._fit_rows(rows)
         return self
+
+    def _prepared(self, rows: Rows, kernel: Any, prior: FittedPrior | None = None) -> Prepared:
+        count = len(self.classes_)
+        if prior is None:
+            prior = of_classes(kernel, self.prior == "pretrained", rows.x, rows.y, count, self.scale_)
+        _, noise = dirichlet_targets(np.arange(count), count, noise_scale=prior.noise)
+        typical = float(np.sqrt(np.mean(np.square(noise))))
+        latent, noise = dirichlet_targets(rows.y, count, noise_scale=prior.noise)
+        return Prepared(
+            prior,
+            Dirichlet(count, noise_scale=prior.noise),
+            rows.y,
+            latent,
+            tuple(noise for _ in prior.beyond),
+            defaults.nugget_for(prior.process, self.scale_.x(rows.x), typical),
+        )
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable label of each row."""

@@ -3,19 +3,21 @@
 A word has numbers in standard deviations of the data; a tinygp kernel has them in the units of the data, and is carried
 over:
 
-    k̃(x̃, x̃') = k(m + s x̃, m + s x̃') / s_y²
+    k̃(x̃, x̃') = k(s x̃, s x̃') / s_y²
+
+in inputs that are measured from their mean: a linear kernel is a line through the middle of the data, not through the
+year zero. Stationary kernels are the same everywhere.
 """
 
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 from tinygp.kernels import Kernel
 
 from fsgmcmc.data.standardiser import Standardiser
 from fsgmcmc.priors import GaussianProcess, kernel_by_name, pretrain, pretrain_classes, select_kernel
 from fsgmcmc.priors.dirichlet import dirichlet_targets
+from fsgmcmc.priors.kernels import InUnits
 from fsgmcmc.priors.selection import SCREENING_EPOCHS, SCREENING_ROWS, SINGLE
 
 # Rows of the fit, and its iterations.
@@ -45,29 +47,15 @@ class FittedPrior(NamedTuple):
         return self.others or (self,)
 
 
-class InUnits(Kernel):
-    """A kernel whose numbers are in the units of the data, for standardised inputs and targets."""
-
-    kernel: Kernel
-    shift: Any
-    scale: Any
-    target_scale: Any
-
-    def evaluate(self, X1: Float[Array, " d"], X2: Float[Array, " d"]) -> Float[Array, ""]:
-        """k(m + s x̃, m + s x̃') / s_y²."""
-        inner = self.kernel.evaluate(self.shift + self.scale * X1, self.shift + self.scale * X2)
-        return inner / jnp.square(self.target_scale)
-
-
 def of_targets(
     kernel: str | Kernel, pretrained: bool, x: Any, y: Any, noise: float | None, scale: Standardiser
 ) -> FittedPrior:
     """Of a regression: x and y are in the units of the data, and so is a noise that is known."""
     words, known = isinstance(kernel, str), noise
     others: tuple[FittedPrior, ...] = ()
+    x = scale.x(x) if words else x - scale.x_mean
     if words:
-        x, y = scale.x(x), scale.y(y)
-        known = None if noise is None else noise / scale.y_std
+        y, known = scale.y(y), None if noise is None else noise / scale.y_std
     if kernel == "auto":
         chosen = select_kernel(x, y, epochs=EPOCHS, max_points=ROWS)
         others = tuple(
@@ -87,7 +75,7 @@ def of_targets(
     if words:
         return FittedPrior(process, found, kernel, others)
     assert isinstance(process.kernel, Kernel)
-    carried = InUnits(process.kernel, scale.x_mean, scale.x_std, scale.y_std)
+    carried = InUnits(process.kernel, scale.x_std, scale.y_std)
     mean = (float(process.mean) - scale.y_mean) / scale.y_std
     return FittedPrior(GaussianProcess(carried, mean), found / scale.y_std, kernel)
 
@@ -97,7 +85,7 @@ def of_classes(
 ) -> FittedPrior:
     """Of the logits: one process for each class with a kernel that they share, and means that are fitted."""
     words = isinstance(kernel, str)
-    x = scale.x(x) if words else x
+    x = scale.x(x) if words else x - scale.x_mean
 
     def fit(kernel: str | Kernel, rows: int, epochs: int) -> Any:
         form = kernel_by_name(kernel, x.shape[1]) if isinstance(kernel, str) else kernel
@@ -113,5 +101,5 @@ def of_classes(
     process = found.prior
     if not words:
         assert isinstance(process.kernel, Kernel)
-        process = GaussianProcess(InUnits(process.kernel, scale.x_mean, scale.x_std, 1.0), process.mean)
+        process = GaussianProcess(InUnits(process.kernel, scale.x_std, 1.0), process.mean)
     return FittedPrior(process, found.noise_scale, kernel)

@@ -8,10 +8,11 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
-from fsgmcmc import defaults
+from fsgmcmc import defaults, methods
 from fsgmcmc.data.standardiser import moments
-from fsgmcmc.estimators.base import FunctionalBNN
-from fsgmcmc.estimators.prior import of_targets
+from fsgmcmc.estimators import noise
+from fsgmcmc.estimators.base import FunctionalBNN, Prepared, Rows
+from fsgmcmc.estimators.prior import FittedPrior, of_targets
 from fsgmcmc.likelihoods import Gaussian, Likelihood
 
 NOISE_DISTRIBUTIONS = ("student", "gaussian")
@@ -27,7 +28,10 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
             "periodic", or words joined by + and *, with a lengthscale for each feature; "auto" chooses a form by
             evidence. Or a tinygp kernel, whose numbers are in the units of the data.
         method: A name in `fsgmcmc.methods.INFERENCE`, such as "fsghmc" (prior on functions) or "sghmc" (on weights).
-        hidden: Units of each hidden layer. A linear skip connection is added where the kernel has a linear part.
+            "auto" is "fsghmc" with a given kernel. With kernel="auto" it compares a few posteriors in short runs, by
+            the density of a fifth of the rows, and keeps the best.
+        hidden: Units of each hidden layer; None is (50, 50), or those of the best posterior. A linear skip connection
+            is added where the kernel has a linear part, waves as inputs where it has a period or short lengthscales.
         prior: "pretrained" fits the kernel's numbers, the mean and the noise by marginal likelihood; "fixed" takes the
             kernel as it is, around the mean of y. A word has unit numbers, in standard deviations of the data.
         noise: Standard deviation of the observations in the units of y, where it is known; None learns it.
@@ -40,9 +44,9 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
         burn_in: Steps before them; half as many steps of Adam come first.
         thinning: Steps between them where there are more than 1000 rows; twice as many where there are fewer.
         steps: Steps of the variational methods, which draw `chains` × `samples` times from what they end with.
-        extrapolation: "network" keeps the network everywhere. With "process" predictions far from all rows are those of
-            Gaussian processes given the rows, whose error bars grow (docs/what-is-sampled.md): that of `kernel`, or
-            with "auto" up to seven, equally weighted.
+        extrapolation: With "process" predictions far from all rows vary as Gaussian processes do that are given the
+            rows, whose error bars grow (docs/what-is-sampled.md): that of `kernel`, or with "auto" up to seven, equally
+            weighted. "network" keeps the network everywhere.
         random_state: A seed, or a `numpy.random.RandomState`, that fixes the result.
         progress: Show a progress bar where there is a terminal.
         checkpoint: A file from which an interrupted fit resumes, also within its warm-up.
@@ -50,6 +54,8 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
     Attributes:
         prior_: The Gaussian process, in standardised units.
         kernel_: Its form in words, or the kernel given.
+        method_: The method, and `network_` the network.
+        tried_: The posteriors that were compared: their names, and the mean log density of the rows held out.
         likelihood_: The likelihood of the standardised targets.
         noise_: Standard deviation of the observations: the mean over draws, in the units of y; None where the
             likelihood has no noise.
@@ -67,9 +73,9 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
     def __init__(  # of any type: scikit-learn's convention is to check them in `fit`
         self,
         kernel: Any = "auto",
-        method: Any = "fsghmc",
+        method: Any = "auto",
         *,
-        hidden: Any = (50, 50),
+        hidden: Any = None,
         prior: Any = "pretrained",
         noise: Any = None,
         noise_distribution: Any = "student",
@@ -79,7 +85,7 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
         burn_in: Any = 3000,
         thinning: Any = 400,
         steps: Any = 5000,
-        extrapolation: Any = "network",
+        extrapolation: Any = "process",
         random_state: Any = None,
         progress: Any = False,
         checkpoint: Any = None,
@@ -111,23 +117,29 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
         self._check_params()
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
         rows = self._rows(X, y.astype(np.float64), sample_weight)
-        pretrained = self.prior == "pretrained"
-        if self.likelihood is not None:
-            latent = self._latent(rows.y)
-            found = of_targets(self.kernel, pretrained, rows.x, latent, None, self.scale_)
-            self.likelihood_ = self.likelihood
-        else:
+        if self.likelihood is None:
             mean, std = moments(rows.y, rows.weights)
             self.scale_ = replace(self.scale_, y_mean=float(mean), y_std=float(std))
-            found = of_targets(self.kernel, pretrained, rows.x, rows.y, self.noise, self.scale_)
-            self.likelihood_ = self._noise_likelihood(found.noise)
-            rows = rows._replace(y=(rows.y - mean) / std)
-            latent = rows.y
-        nugget = defaults.nugget_for(found.process, self.scale_.x(rows.x), found.noise)
-        self._infer(rows, found, nugget, latent, lambda each: each.noise)
-        noise = self.likelihood_.noise_std(self.samples_.params.likelihood)
-        self.noise_ = None if noise is None else float(np.mean(noise)) * self.scale_.y_std
+        self._fit_rows(rows)
+        learned = self.likelihood_.noise_std(self.samples_.params.likelihood)
+        self.noise_ = None if learned is None else float(np.mean(learned)) * self.scale_.y_std
         return self
+
+    def _prepared(self, rows: Rows, kernel: Any, prior: FittedPrior | None = None) -> Prepared:
+        x, own = self.scale_.x(rows.x), self.likelihood
+        values = rows.y if own is None else self._latent(rows.y)
+        if prior is None:
+            prior = of_targets(kernel, self.prior == "pretrained", rows.x, values, self.noise, self.scale_)
+        latent = self.scale_.y(values)
+        likelihood = self._noise_likelihood(prior, x, latent) if own is None else own
+        return Prepared(
+            prior,
+            likelihood,
+            latent if own is None else rows.y,
+            latent,
+            tuple(each.noise for each in prior.beyond),
+            defaults.nugget_for(prior.process, x, prior.noise),
+        )
 
     def _check_params(self) -> None:
         super()._check_params()
@@ -156,15 +168,17 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
             )
         return latent[:, 0]
 
-    def _noise_likelihood(self, noise: float) -> Gaussian:
-        """Known noise, or noise that is learned from this start."""
+    def _noise_likelihood(self, prior: FittedPrior, x: np.ndarray, y: np.ndarray) -> Gaussian:
+        """Known noise, or noise that is learned from that beside the process."""
         if self.noise is not None:
-            return Gaussian(noise)
-        floor = defaults.SAMPLED_NOISE_FLOOR
-        if self._method.is_variational and self._method.is_functional:
-            floor = max(noise, defaults.LEAST_NOISE)
-        heavy_tails = self._method.is_sampler and self.noise_distribution == "student"
-        return defaults.learned_noise(noise, floor, heavy_tails)
+            return Gaussian(prior.noise)
+        method = methods.INFERENCE.get(self.method)
+        if method is not None and method.is_variational:
+            floor = max(prior.noise, defaults.LEAST_NOISE) if method.is_functional else defaults.SAMPLED_NOISE_FLOOR
+            return defaults.learned_noise(prior.noise, floor, heavy_tails=False)
+        scale = noise.scale_of(prior, x, y)
+        floor = max(noise.floor_of(scale, y), defaults.SAMPLED_NOISE_FLOOR)
+        return defaults.learned_noise(scale, floor, self.noise_distribution == "student")
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The mean at each row and, if asked for, the standard deviation of an observation there."""

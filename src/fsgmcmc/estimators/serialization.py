@@ -18,15 +18,17 @@ import numpy as np
 from fsgmcmc import __version__, _storage
 from fsgmcmc.data.standardiser import Standardiser
 from fsgmcmc.estimators.base import FunctionalBNN
+from fsgmcmc.estimators.candidates import Tried
 from fsgmcmc.estimators.classifier import FunctionalBNNClassifier
 from fsgmcmc.estimators.novelty import Novelty
 from fsgmcmc.estimators.regressor import FunctionalBNNRegressor
 from fsgmcmc.likelihoods import LIKELIHOODS
+from fsgmcmc.networks import NETWORKS
 from fsgmcmc.priors import GaussianProcess, kernel_by_name
 from fsgmcmc.priors.extrapolation import Extrapolation
 
 SCHEMA = "fsgmcmc-model"
-VERSION = 5  # 5 has the processes beyond the rows
+VERSION = 6  # 6 has the network
 ESTIMATORS = {"regression": FunctionalBNNRegressor, "classification": FunctionalBNNClassifier}
 # Parameters of the run, not of the model.
 NOT_KEPT = ("progress", "checkpoint", "random_state")
@@ -75,13 +77,15 @@ def save_model(estimator: FunctionalBNN, folder: str | Path, extra: dict[str, An
     task = "regression" if isinstance(estimator, FunctionalBNNRegressor) else "classification"
     meta = {
         "task": task,
-        "params": {**params, "hidden": list(estimator.hidden)},
+        "params": {**params, "hidden": None if estimator.hidden is None else list(estimator.hidden)},
         "likelihood": likelihood,
         "kernel": estimator.kernel_,
         "beyond": [] if beyond is None else [expert.name for expert in beyond.experts],
         "features": estimator.n_features_in_,
         "rows": estimator.n_rows_,
-        "skip": estimator.skip_,
+        "method": estimator.method_,
+        "network": NETWORKS.to_config(estimator.network_),
+        "tried": [list(tried) for tried in estimator.tried_],
         "threshold": novelty.threshold,
         "target": {"shift": scale.y_mean, "scale": scale.y_std},
         "info": estimator.info_,
@@ -194,7 +198,8 @@ def _process(name: str, word: str, features: int, arrays: dict[str, np.ndarray])
 
 
 def _estimator(document: dict[str, Any], arrays: dict[str, np.ndarray]) -> FunctionalBNN:
-    params = {**document["params"], "hidden": tuple(document["params"]["hidden"])}
+    hidden = document["params"]["hidden"]
+    params = {**document["params"], "hidden": None if hidden is None else tuple(hidden)}
     likelihood = LIKELIHOODS.from_config(document["likelihood"])
     if params.get("likelihood") is not None:
         params["likelihood"] = likelihood
@@ -212,7 +217,9 @@ def _estimator(document: dict[str, Any], arrays: dict[str, np.ndarray]) -> Funct
     estimator.positions_, estimator.energy_ = arrays["positions"], arrays["energy"]
     estimator.kernel_, estimator.n_rows_, estimator.info_ = document["kernel"], document["rows"], document["info"]
     estimator.n_features_in_ = document["features"]
-    estimator.skip_, estimator.likelihood_ = document["skip"], likelihood
+    estimator.method_, estimator.likelihood_ = document["method"], likelihood
+    estimator.network_ = NETWORKS.from_config(document["network"])
+    estimator.tried_ = tuple(Tried(*tried) for tried in document["tried"])
     if "feature_names" in document:
         estimator.feature_names_in_ = np.array(document["feature_names"], dtype=object)
     if isinstance(estimator, FunctionalBNNRegressor):

@@ -97,8 +97,8 @@ def warm_up(
         step_size = np.asarray(sampler.step_size.initial)
         if not (np.isfinite(step_size) and step_size > 0):
             raise DivergedWarmUpError(
-                f"the step that {type(sampler).__name__} measured is {step_size}: the curvature of the potential is not "
-                "finite, or zero, or its stable_step is wrong; standardise the data, or give a step_size"
+                f"{type(sampler).__name__} measured a step of {step_size}: the curvature of the potential is zero or "
+                "not finite, or its stable_step is wrong; standardise the data, or give a step_size"
             )
         if block < settings.blocks:
             keys, steps = chain_keys(run_key, len(positions)), jnp.int32(settings.block_steps)

@@ -56,7 +56,12 @@ class Network(ABC):
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "Network":
         """The network that `to_config` described; lists become tuples."""
-        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in config.items()})
+        return cls(**{name: _tuples(value) for name, value in config.items()})
+
+
+def _tuples(value: Any) -> Any:
+    """Lists as tuples, also within each other."""
+    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
 
 
 NETWORKS: Registry[Network] = Registry("network", Network)  # type: ignore[type-abstract]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from fsgmcmc import _checks
@@ -28,15 +29,17 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 class MLP(Network):
     """A fully connected network; its input and output sizes come from the data.
 
-        h_0 = x,   h_l = activation(h_{l-1} W_l + b_l),   f = h_L W + b [+ x A]
+        h_0 = [x, √2 cos 2πΩx, √2 sin 2πΩx],   h_l = activation(h_{l-1} W_l + b_l),   f = h_L W + b [+ h_0 A]
 
     Args:
         hidden: Units of each hidden layer; an empty tuple gives a linear model.
         activation: One of `ACTIVATIONS`.
         initial: `"unit"` starts every weight at N(0, 1), which short length scales need; `"fan_in"` at
             N(0, 1 / fan in), which keeps wide networks and many features tame.
-        skip: Add a linear skip connection x A. Without it few weight vectors give a nearly linear function, and fewer
+        skip: Add a linear skip connection h_0 A. Without it few weight vectors give a nearly linear function, and fewer
             the steeper it is (docs/what-is-sampled.md).
+        frequencies: Rows of Ω, in cycles per unit of each feature. A function with many cycles needs them: units of x
+            alone make few. `fsgmcmc.priors.frequencies` has those of a kernel.
 
     Example:
         >>> network = MLP(hidden=(100, 100), activation="tanh")
@@ -49,6 +52,7 @@ class MLP(Network):
     activation: str = "tanh"
     initial: str = "unit"
     skip: bool = False
+    frequencies: tuple[tuple[float, ...], ...] = ()
 
     def __post_init__(self) -> None:
         if self.activation not in ACTIVATIONS:
@@ -59,9 +63,18 @@ class MLP(Network):
             raise ValueError(f"hidden is a tuple with the units of each layer, such as (100, 100), got {self.hidden!r}")
         hidden = tuple(_checks.count(units, "units of a hidden layer") for units in self.hidden)
         object.__setattr__(self, "hidden", hidden)
+        frequencies = _checks.finite(self.frequencies, "frequencies") if len(self.frequencies) else np.zeros((0, 0))
+        if frequencies.ndim != 2:
+            raise ValueError(
+                f"frequencies has a row for each wave and a column for each feature, got {self.frequencies}"
+            )
+        object.__setattr__(self, "frequencies", tuple(tuple(map(float, row)) for row in frequencies))
 
     def init(self, key: PRNGKeyArray, inputs: int, outputs: int) -> Params:
         """Weights and biases drawn independently, as `initial` says."""
+        if self.frequencies and len(self.frequencies[0]) != inputs:
+            raise ValueError(f"frequencies has {len(self.frequencies[0])} columns, but there are {inputs} features")
+        inputs += 2 * len(self.frequencies)
         sizes = (inputs, *self.hidden, outputs)
         layers = []
         for layer_key, fan_in, units in zip(jax.random.split(key, len(sizes) - 1), sizes[:-1], sizes[1:], strict=True):
@@ -81,16 +94,26 @@ class MLP(Network):
 
     def apply(self, params: Params, x: Float[Array, "batch inputs"]) -> Float[Array, "batch outputs"]:
         """f(x; params) for every row of `x`."""
-        last = params[len(self.hidden)]
-        values = self.hidden_values(params, x) @ last["weight"] + last["bias"]
-        return values + x @ params[-1]["weight"] if self.skip else values
+        last, inputs = params[len(self.hidden)], self._inputs(x)
+        values = self._layers(params, inputs) @ last["weight"] + last["bias"]
+        return values + inputs @ params[-1]["weight"] if self.skip else values
 
     def hidden_values(self, params: Params, x: Float[Array, "batch inputs"]) -> Float[Array, "batch units"]:
-        """The last hidden layer, or x itself in a linear model."""
+        """The last hidden layer, or h_0 itself in a linear model."""
+        return self._layers(params, self._inputs(x))
+
+    def _inputs(self, x: Float[Array, "batch inputs"]) -> Float[Array, "batch features"]:
+        """h_0."""
+        if not self.frequencies:
+            return x
+        phase = 2 * jnp.pi * x @ jnp.asarray(self.frequencies, x.dtype).T
+        return jnp.concatenate([x, 2**0.5 * jnp.cos(phase), 2**0.5 * jnp.sin(phase)], axis=1)
+
+    def _layers(self, params: Params, values: Float[Array, "batch features"]) -> Float[Array, "batch units"]:
         activation = ACTIVATIONS[self.activation]
         for layer in params[: len(self.hidden)]:
-            x = activation(x @ layer["weight"] + layer["bias"])
-        return x
+            values = activation(values @ layer["weight"] + layer["bias"])
+        return values
 
     def fan_in(self, params: Params) -> Params:
         """The number of units of the layer below, for weights and biases alike."""

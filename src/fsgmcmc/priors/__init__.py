@@ -6,6 +6,7 @@ from fsgmcmc.priors.gaussian_process import GaussianProcess
 from fsgmcmc.priors.kernels import kernel_by_name, linear, matern12, matern32, matern52, periodic, rbf
 from fsgmcmc.priors.pretraining import Pretrained, pretrain
 from fsgmcmc.priors.selection import Selection, choose_by_density, select_kernel
+from fsgmcmc.priors.spectrum import frequencies
 from fsgmcmc.priors.weights import GaussianWeights, weak_weights
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "Selection",
     "choose_by_density",
     "dirichlet_targets",
+    "frequencies",
     "kernel_by_name",
     "linear",
     "matern12",

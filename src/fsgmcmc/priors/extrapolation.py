@@ -1,4 +1,4 @@
-"""Beyond the data the function is a draw of a Gaussian process given the data.
+"""Beyond the data the function varies as a Gaussian process does that is given the data.
 
 A network interpolates where there are rows. Far from them nothing determines it but the smoothness of its units, and
 its draws agree too much. A process conditioned on the rows says what is unknown there. For each of several processes k:
@@ -7,13 +7,14 @@ its draws agree too much. A process conditioned on the rows says what is unknown
     q = 90 % quantile of 1/[C⁻¹]_ii − σ²          variance at a row, given all other rows
     a(x) = max(v(x) − q, 0) / v(x)                in [0, 1]
 
-Draw s of the network is paired with process k = s mod (number of processes), and becomes
+Each draw s of the network is paired with one process, in turn, and with b = 0 or 1, in turn, and becomes
 
-    f̃(x) = (1 − a) f_s(x) + a g(x) + sqrt(a) (h(x) − g(x)),    h a draw of the process given the rows
+    f̃(x) = (1 − b a) f_s(x) + b a g(x) + sqrt(a) (h(x) − g(x)),    h a draw of the process given the rows
 
 Where a row is determined by the others as well as most training rows are, a = 0 and f̃ is the network. Where v ≫ q, a
-is close to 1 and f̃ is a draw of the process. Given f_s, f̃(x) is Gaussian with variance a v. The processes have equal
-weights: the evidence of the rows does not decide which form a function has where there are none.
+is close to 1: f̃ is then a draw of the process (b = 1), or differs from the network as a draw of the process does from
+its mean (b = 0). Given f_s, f̃(x) is Gaussian with variance a v. Neither the processes nor the two ways of going on are
+weighted by evidence, which the rows cannot have of the form of a function where there are none.
 """
 
 from collections.abc import Sequence
@@ -114,9 +115,9 @@ class Extrapolation:
         """Means and spread of f̃ at points x for function draws (draws, points, outputs)."""
         means, spreads = np.array(functions, np.float64), np.zeros(functions.shape)
         for index, (expert, moments) in enumerate(self._moments(x)):
-            paired = slice(index, None, len(self.experts))
             a, g, v = _hand_over(expert, moments)
-            means[paired] = (1 - a) * means[paired] + a * g
+            paired, moved = self._paired(index, len(means))
+            means[moved] = (1 - a) * means[moved] + a * g
             spreads[paired] = np.sqrt(a * v)
         return Blend(means, spreads)
 
@@ -125,14 +126,20 @@ class Extrapolation:
         rng = np.random.default_rng(seed)
         points, drawn = _checks.matrix(x, "x", np.float64), np.array(functions, np.float64)
         for index, (expert, moments) in enumerate(self._moments(points)):
-            paired = slice(index, None, len(self.experts))
             a, g, _ = _hand_over(expert, moments)
-            drawn[paired] = (1 - a) * drawn[paired] + a * g
+            paired, moved = self._paired(index, len(drawn))
+            drawn[moved] = (1 - a) * drawn[moved] + a * g
             beyond = np.flatnonzero(a.any(axis=1))
-            if len(beyond) and len(drawn[paired]):
-                deviation = _joint(rng, expert.posterior, points[beyond], len(drawn[paired]))
-                drawn[paired, beyond] = drawn[paired, beyond] + np.sqrt(a[beyond]) * deviation
+            if len(beyond) and len(paired):
+                deviation = _joint(rng, expert.posterior, points[beyond], len(paired))
+                drawn[np.ix_(paired, beyond)] += np.sqrt(a[beyond]) * deviation
         return drawn
+
+    def _paired(self, index: int, draws: int) -> tuple[np.ndarray, np.ndarray]:
+        """The draws that go with a process, and those of them whose mean becomes that of the process (b = 1)."""
+        each = np.arange(draws)
+        own = each[each // 2 % len(self.experts) == index]
+        return own, own[own % 2 == 0]
 
     def _moments(self, x: ArrayLike) -> Any:
         """Each expert with the mean and the variance of its process at x."""

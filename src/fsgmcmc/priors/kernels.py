@@ -83,6 +83,18 @@ class Periodic(kernels.Kernel):
         return jnp.exp(-2 * jnp.sum(jnp.square(jnp.sin(jnp.pi * (X1 - X2) / self.period) / self.lengthscale)))
 
 
+class InUnits(kernels.Kernel):
+    """A kernel whose numbers are in the units of the data, for standardised inputs and targets."""
+
+    kernel: kernels.Kernel
+    scale: Any
+    target_scale: Any
+
+    def evaluate(self, X1: Float[Array, " d"], X2: Float[Array, " d"]) -> Float[Array, ""]:
+        """k(s x̃, s x̃') / s_y²."""
+        return self.kernel.evaluate(self.scale * X1, self.scale * X2) / jnp.square(self.target_scale)
+
+
 def rbf(lengthscale: ArrayLike = 1.0, variance: float = 1.0) -> kernels.Kernel:
     """Very smooth functions: v exp(−r²/2).
 

@@ -197,7 +197,7 @@ def scores(facts: Facts) -> list[tuple[str, str, str]]:
 
 def extrapolation(model: TableModel, facts: Facts | None) -> list[str]:
     """How many held-out rows extrapolate, and the errors there."""
-    functional = methods.METHODS[model.estimator.method].is_functional
+    functional = methods.METHODS[model.estimator.method_].is_functional
     prior = "the assumed shape" if functional else "the network alone"
     risk = "interval, although it should widen, may be too narrow"
     if not model.is_regression:

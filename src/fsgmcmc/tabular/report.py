@@ -104,7 +104,7 @@ def _confused(prediction: CategoricalPrediction, y: np.ndarray, classes: Sequenc
 
 def _fitted(model: TableModel, rows: int) -> list[tuple[str, str]]:
     estimator = model.estimator
-    described = methods.METHODS[estimator.method]
+    described = methods.METHODS[estimator.method_]
     chains, draws = estimator.energy_.shape
     names = [column.name for column in model.columns.used]
     kind = "a number" if model.is_regression else f"one of {len(estimator.classes_)} classes"
@@ -114,7 +114,7 @@ def _fitted(model: TableModel, rows: int) -> list[tuple[str, str]]:
         ("Columns used", f"{len(names):,}: {', '.join(_first(names, MOST_COLUMNS, 'more'))}"),
         ("Assumed shape", _shape(model)),
         ("Method", f"{described.description} ({described.title})"),
-        ("Draws", f"{count(chains, 'chain')} of {draws:,}" if estimator.method in methods.SAMPLERS else f"{draws:,}"),
+        ("Draws", f"{count(chains, 'chain')} of {draws:,}" if estimator.method_ in methods.SAMPLERS else f"{draws:,}"),
     ]
     if model.is_regression:
         outliers = ", with heavy tails for outliers" if isinstance(estimator.likelihood_, StudentT) else ""
@@ -141,11 +141,11 @@ def _sampling_mark(model: TableModel) -> Mark:
     agreement = "The chains agree" if len(model.estimator.energy_) > 1 else "The two halves of the chain agree"
     # R-hat at the median row, not at the worst one: if chains disagree there, all predictions depend on the seed.
     disagree = "r_hat" in found and not found.get("r_hat_median", found["r_hat"]) <= R_HAT_LIMIT
-    if disagree and model.estimator.method in methods.SAMPLERS:
+    if disagree and model.estimator.method_ in methods.SAMPLERS:
         return Mark(question, "bad", "No", "The chains disagree: another seed may give other predictions. See below.")
     if model.estimator.info_.get("interrupted"):
         return Mark(question, "caution", "Stopped early", "The fit was interrupted before all draws were sampled.")
-    if model.estimator.method not in methods.SAMPLERS:
+    if model.estimator.method_ not in methods.SAMPLERS:
         return Mark(question, "unknown", "Does not apply", "A variational approximation has no chains.")
     if "r_hat" not in found:
         return Mark(question, "unknown", "Too few draws to decide", "Keep at least four draws of each chain.")
@@ -158,7 +158,7 @@ def _sampling(model: TableModel) -> list[str]:
     """A paragraph, then remedies."""
     estimator, found = model.estimator, model.diagnostics
     chains, draws = estimator.energy_.shape
-    sampled = estimator.method in methods.SAMPLERS
+    sampled = estimator.method_ in methods.SAMPLERS
     todo = _advice(model) if sampled else []  # independent draws from an approximation have no convergence to diagnose
     if estimator.info_.get("interrupted"):
         had = f"{draws:,} of {estimator.samples:,} draws of each chain" if sampled else "the last approximation"
