@@ -7,8 +7,8 @@ A stationary kernel is a mixture of waves (Bochner), v Σ_w cos(2π w·(x − x'
     matern     w ~ t_{2ν} with scale 1 / (2πℓ) in the direction of each feature
 
 Units of a network on x alone make few cycles over the range of the data. A kernel with a short lengthscale or period
-asks for many: then the waves become inputs of the network, which still learns what to do with them. Waves that the rows
-cannot resolve are left out, and so are all but harmonics where there are several features: rows are sparse there.
+asks for many: then the waves become inputs of the network, which still learns what to do with them. Only
+harmonics are where there are several features, in which rows are sparse; of one feature, waves with four rows a cycle.
 """
 
 from typing import Any
@@ -36,33 +36,33 @@ def frequencies(kernel: kernels.Kernel | tuple[kernels.Kernel, ...], x: ArrayLik
     """Waves of the kernel for `MLP(frequencies=…)`, in cycles per unit of each feature of the rows x.
 
     There are none where a network makes the cycles by itself: without a periodic part, and with a lengthscale above a
-    tenth of the range of x. A cycle has at least four rows.
+    tenth of the range of x.
 
     >>> from fsgmcmc.priors.kernels import linear, periodic
     >>> frequencies(periodic(0.5, lengthscale=3.0) + linear(), np.linspace(0, 10, 50))
     ((2.0,), (4.0,))
     """
     x = _checks.matrix(x, "x", np.float64)
-    spans, each = np.ptp(x, axis=0), kernel if isinstance(kernel, tuple) else (kernel,)
-    found = np.concatenate([np.zeros((0, x.shape[1])), *(waves for one in each for waves in _waves(one, spans))])
-    found = found[np.abs(found) @ spans <= len(x) / ROWS_PER_CYCLE]
+    each = kernel if isinstance(kernel, tuple) else (kernel,)
+    found = np.concatenate([np.zeros((0, x.shape[1])), *(waves for one in each for waves in _waves(one, x))])
     return tuple(tuple(map(float, row)) for row in np.unique(found, axis=0))
 
 
-def _waves(kernel: Any, spans: np.ndarray, scale: Any = 1.0) -> list[np.ndarray]:
+def _waves(kernel: Any, x: np.ndarray, scale: Any = 1.0) -> list[np.ndarray]:
     """Frequencies of each part of a kernel of inputs x / scale."""
+    spans = np.ptp(x, axis=0)
     if isinstance(kernel, kernels.Sum | kernels.Product):
-        return _waves(kernel.kernel1, spans, scale) + _waves(kernel.kernel2, spans, scale)
+        return _waves(kernel.kernel1, x, scale) + _waves(kernel.kernel2, x, scale)
     if isinstance(kernel, transforms.Cholesky) and np.ndim(kernel.factor) < 2:
-        return _waves(kernel.kernel, spans, scale * np.asarray(kernel.factor))
+        return _waves(kernel.kernel, x, scale * np.asarray(kernel.factor))
     if isinstance(kernel, InUnits):
-        return _waves(kernel.kernel, spans, scale / np.asarray(kernel.scale))
+        return _waves(kernel.kernel, x, scale / np.asarray(kernel.scale))
     if isinstance(kernel, Periodic):
         return _harmonics(np.broadcast_to(scale * kernel.period, spans.shape), kernel.lengthscale, spans)
-    if type(kernel) in DEGREES:
-        lengthscale = np.broadcast_to(scale * np.asarray(kernel.scale), spans.shape)
-        short = len(spans) == 1 and spans[0] > LONG * lengthscale[0]
-        return _random(DEGREES[type(kernel)], lengthscale[0]) if short else []
+    if type(kernel) in DEGREES and len(spans) == 1:
+        lengthscale = float(np.squeeze(scale * np.asarray(kernel.scale)))
+        waves = _random(DEGREES[type(kernel)], lengthscale)
+        return [waves[waves[:, 0] * spans[0] <= len(x) / ROWS_PER_CYCLE]] if spans[0] > LONG * lengthscale else []
     return []
 
 
@@ -78,8 +78,8 @@ def _harmonics(period: np.ndarray, lengthscale: Any, spans: np.ndarray) -> list[
     return waves
 
 
-def _random(degrees: float, lengthscale: float) -> list[np.ndarray]:
+def _random(degrees: float, lengthscale: float) -> np.ndarray:
     """Evenly spaced quantiles of the spectral density, on one side: a wave of −w is one of w."""
     levels = 0.5 + (np.arange(WAVES) + 0.5) / (2 * WAVES)
     quantiles = scipy.stats.norm.ppf(levels) if np.isinf(degrees) else scipy.stats.t.ppf(levels, degrees)
-    return [quantiles[:, None] / (2 * np.pi * lengthscale)]
+    return quantiles[:, None] / (2 * np.pi * lengthscale)
