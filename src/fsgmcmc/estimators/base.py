@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from fsgmcmc import _checks, defaults, methods, metrics, variational
+from fsgmcmc import _checks, defaults, methods, variational
 from fsgmcmc.data.standardiser import Standardiser, moments
 from fsgmcmc.diagnostics import Report, diagnose
 from fsgmcmc.estimators import candidates
@@ -191,7 +191,10 @@ class FunctionalBNN(BaseEstimator, ABC):
             self.extrapolation_ = Extrapolation.of([e.process for e in beyond], x, prepared.latent, noises, words)
 
     def _choose(self, seed: int, rows: Rows, kernel: Any) -> tuple[Candidate, tuple[Tried, ...]]:
-        """The candidate with the largest density of held-out rows, and the density of each; with one, this one."""
+        """The candidate with the largest density of held-out rows, and the density of each; with one, this one.
+
+        The first stays unless another is better by a standard error of their difference.
+        """
         hidden = None if self.hidden is None else tuple(self.hidden)
         all_of_them = candidates.candidates(self.method, hidden, kernel_is_open=self.kernel == "auto")
         count = candidates.held_out(len(rows.x))
@@ -203,14 +206,16 @@ class FunctionalBNN(BaseEstimator, ABC):
         prepared = self._prepared(Rows(*(each[count:] for each in rows)), kernel)
         whole = self._prepared(rows, prepared.prior.kernel, prepared.prior)
         weights = np.where(np.arange(len(x)) < count, 0.0, rows.weights)
-        found = []
+        log_probs = []
         for candidate in all_of_them:
-            posterior = self._posterior(candidate, x, whole, weights)
-            samples = self._run(seed, candidate, posterior, short=True)
-            density = -metrics.nll(samples.predict(x[:count]), whole.y[:count])
-            found.append(Tried(candidate.name, float(density)))
-        best = int(np.argmax([np.nan_to_num(tried.density, nan=-np.inf) for tried in found]))
-        return all_of_them[best], tuple(found)
+            samples = self._run(seed, candidate, self._posterior(candidate, x, whole, weights), short=True)
+            log_probs.append(samples.predict(x[:count]).log_prob(whole.y[:count]))
+        means = np.mean(log_probs, axis=1)
+        best = int(np.argmax(np.nan_to_num(means, nan=-np.inf)))
+        gain = log_probs[best] - log_probs[0]
+        if not gain.mean() > gain.std() / np.sqrt(count):
+            best = 0
+        return all_of_them[best], tuple(Tried(c.name, float(m)) for c, m in zip(all_of_them, means, strict=True))
 
     def _run(self, seed: int, candidate: Candidate, posterior: Posterior, short: bool = False) -> Samples:
         """Draws of a posterior; with `short` as many as tell candidates apart."""

@@ -16,7 +16,7 @@ HIDDEN = (50, 50)
 HELD_OUT = 0.2
 MOST_HELD_OUT, LEAST_HELD_OUT = 500, 10
 # A run of a comparison: steps of the burn-in, draws of each chain, and steps between them.
-BURN_IN, DRAWS, THINNING = 1500, 10, 200
+BURN_IN, DRAWS, THINNING = 1200, 10, 120
 
 
 class Candidate(NamedTuple):

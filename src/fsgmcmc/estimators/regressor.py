@@ -29,7 +29,8 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
             evidence. Or a tinygp kernel, whose numbers are in the units of the data.
         method: A name in `fsgmcmc.methods.INFERENCE`, such as "fsghmc" (prior on functions) or "sghmc" (on weights).
             "auto" is "fsghmc" with a given kernel. With kernel="auto" it compares a few posteriors in short runs, by
-            the density of a fifth of the rows, and keeps the best.
+            the density of a fifth of the rows: "fsghmc", and two with priors on weights, which replace it if they are
+            better by more than a standard error.
         hidden: Units of each hidden layer; None is (50, 50), or those of the best posterior. A linear skip connection
             is added where the kernel has a linear part, waves as inputs where it has a period or short lengthscales.
         prior: "pretrained" fits the kernel's numbers, the mean and the noise by marginal likelihood; "fixed" takes the
