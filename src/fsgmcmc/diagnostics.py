@@ -77,7 +77,7 @@ class Diagnostic(NamedTuple):
     """One finding of a report.
 
     Attributes:
-        code: "r_hat", "ess", "energy_drift" or "weight_growth"; programs act on it.
+        code: "r_hat", "ess", "energy_drift", "weight_growth", or of an estimator "process"; programs act on it.
         value: The number that is beyond its limit.
         message: A sentence with the remedy.
     """

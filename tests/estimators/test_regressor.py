@@ -1,6 +1,7 @@
 """Regression: units, intervals, kernels, weights and noise."""
 
 import pickle
+from copy import copy
 
 import numpy as np
 import pandas as pd
@@ -275,3 +276,12 @@ def test_noise_does_not_vanish_where_a_rough_kernel_explains_everything():
     # Errors beyond what the process says raise the scale: a line cannot follow a parabola.
     sure = FittedPrior(GaussianProcess(linear()), 0.01, "linear")
     assert noise.scale_of(sure, x, y) > 0.5
+
+
+def test_a_network_that_does_not_follow_its_process_is_told(regressor):
+    assert "process" not in [warning.code for warning in regressor.diagnose().warnings]
+    poor = copy(regressor)
+    poor.positions_ = 0.1 * regressor.positions_
+    found = {warning.code: warning for warning in poor.diagnose().warnings}
+    assert found["process"].value > 3
+    assert "it does not follow its prior" in found["process"].message

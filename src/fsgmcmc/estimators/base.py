@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from fsgmcmc import _checks, defaults, methods, variational
 from fsgmcmc.data.standardiser import Standardiser, moments
-from fsgmcmc.diagnostics import Report, diagnose
+from fsgmcmc.diagnostics import Diagnostic, Report, diagnose
 from fsgmcmc.estimators import candidates
 from fsgmcmc.estimators.candidates import Candidate, Tried
 from fsgmcmc.estimators.novelty import Novelty
@@ -41,6 +41,10 @@ ROWS_PER_CALL = 256
 # Training rows at which convergence is diagnosed, and draws needed for it.
 DIAGNOSED_ROWS = 200
 FEWEST_DRAWS = 4
+# Ratio of training errors, of the network and its process, beyond which the network does not follow its prior; errors
+# below this, in standard deviations of the targets, are not compared.
+MISSED_LIMIT = 1.5
+NEGLIGIBLE = 0.02
 # Steps between two draws of up to a thousand rows, in those of more.
 STRETCH = 2.0
 # Adam's learning rate for the variational methods.
@@ -127,9 +131,32 @@ class FunctionalBNN(BaseEstimator, ABC):
         return replace(samples, extrapolation=self.extrapolation_)
 
     def diagnose(self) -> Report | None:
-        """Whether the chains agree on the function at some training rows; None where there are too few draws."""
-        samples = self.samples_
-        return diagnose(samples, self.novelty_.reference[:DIAGNOSED_ROWS]) if samples.draws >= FEWEST_DRAWS else None
+        """Whether the chains agree on the function at some training rows, and the network with its process.
+
+        None where there are too few draws. The code "process" of a warning says that the network misses what its
+        Gaussian process explains of the training targets.
+        """
+        samples, x = self.samples_, self.novelty_.reference[:DIAGNOSED_ROWS]
+        if samples.draws < FEWEST_DRAWS:
+            return None
+        report, missed = diagnose(samples, x), self._missed_by_network()
+        if missed is None or missed <= MISSED_LIMIT:
+            return report
+        message = (
+            f"The network's errors on the training rows are {missed:.1f} times those of its Gaussian process: "
+            "it does not follow its prior. Use more hidden units, a smoother kernel, or longer chains."
+        )
+        return replace(report, warnings=(*report.warnings, Diagnostic("process", missed, message)))
+
+    def _missed_by_network(self) -> float | None:
+        """Root mean square error of the network's mean at training rows over that of the process; None without it."""
+        if self.extrapolation_ is None or not methods.INFERENCE[self.method_].is_functional:
+            return None
+        x, y = self.extrapolation_.x, self.extrapolation_.y
+        errors = [self._functions(x).mean(axis=(0, 1)) - y]
+        errors += [expert.posterior.predict(x, noise=1.0).mean - y for expert in self.extrapolation_.experts]
+        network, *processes = [float(np.sqrt(np.mean(np.square(error)))) for error in errors]
+        return network / max(float(np.median(processes)), NEGLIGIBLE)
 
     def novelty(self, X: Any) -> np.ndarray:
         """Distance of each row from the training data in the prior's metric: 0 on a training row, 1 far from all.

@@ -189,6 +189,10 @@ def _advice(model: TableModel) -> list[str]:
             f"Fit again with a longer burn-in (--burn-in {max(3 * estimator.burn_in, 1000)}).",
         ),
         "weight_growth": ("The network's weights kept growing.", "Try another kernel, or fewer hidden units."),
+        "process": (
+            "The network explains the rows less well than the assumed shape does.",
+            "Fit again with more hidden units (--hidden 100,100).",
+        ),
         FEW_DRAWS: ("Convergence cannot be diagnosed.", "Fit again with 25 draws per chain (--samples 25)."),
     }
     reasons: dict[str, list[str]] = {}
