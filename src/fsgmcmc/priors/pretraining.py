@@ -128,6 +128,9 @@ def pretrain(
     first = _Model(prior.kernel, mean, NOISE_START * unit if noise is None else used_noise)
     space = _Space(first, _Model(jax.tree.map(is_hyperparameter, prior.kernel), learn_mean, noise is None), unit)
     begins = _starts(space, x[:SCREENING_ROWS], y.mean(axis=0), starts, rng)
+    if len(begins) > 1 and (is_period := space.named("period") & space.logs).any():
+        # The evidence has a mode for almost every period: one start is at that of the data.
+        begins[1, is_period] = np.log(np.resize(_periods(x, y), is_period.sum()))
     bounds = space.bounds(begins)
 
     def climb(rows: int, begins: np.ndarray, epochs: int) -> _Climb:
@@ -241,6 +244,24 @@ def _starts(
             z[is_variance] += 0.5 * np.log(space.unit**2 / signal) if signal > 0 else 0.0
         starts.append(z)
     return np.stack(starts)
+
+
+def _periods(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The period of each feature with the highest peak of the periodogram of y, of which a linear trend is removed.
+
+    >>> x = np.random.default_rng(0).uniform(0, 20, (100, 1))
+    >>> print(_periods(x, 3 * x + np.sin(2 * np.pi * x)).round(2))
+    [1.]
+    """
+    design = np.column_stack([np.ones(len(x)), x])
+    residual = (y - design @ np.linalg.lstsq(design, y, rcond=None)[0]).sum(axis=1)
+    periods = []
+    for column in x.T:
+        span = float(np.ptp(column)) or 1.0
+        cycles = np.arange(2.0, max(len(x) / 2, 3.0), 0.1)  # over the range; with fewer a period is a trend
+        power = scipy.signal.lombscargle(column, residual, 2 * np.pi * cycles / span)
+        periods.append(span / cycles[np.argmax(power)])
+    return np.array(periods)
 
 
 def _median_distance(points: np.ndarray) -> float:
