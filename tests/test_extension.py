@@ -82,7 +82,15 @@ def constant_posteriors():
     )
 
 
-@pytest.mark.parametrize("posterior", list(constant_posteriors()), ids=["parameter space", "function space"])
+@pytest.mark.parametrize(
+    "posterior",
+    [
+        pytest.param(each, id=name, marks=marks)
+        for each, name, marks in zip(
+            constant_posteriors(), ("parameter space", "function space"), (pytest.mark.slow, ()), strict=True
+        )
+    ],
+)
 def test_an_own_likelihood_has_its_posterior(posterior):
     """Four chains of 2,000 draws, ESS about 2,000 or more: 5 standard errors, a false alarm in a million."""
     samples = fs.sample(0, posterior, fs.hamiltonian(), draws=2000, thinning=4, burn_in=500, chains=4, progress=False)

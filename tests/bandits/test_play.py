@@ -90,7 +90,7 @@ AGENTS = {
     "neural-linear": lambda: NeuralLinear(posterior(False), 0.0, 1e-2, 16, noise=0.1),
     "epsilon-greedy": lambda: Greedy(posterior(False), 0.02, 1e-2, 16),
 }
-OFTEN = [name if name in ("fsgld", "bbb") else pytest.param(name, marks=pytest.mark.slow) for name in AGENTS]
+OFTEN = [name if name == "fsgld" else pytest.param(name, marks=pytest.mark.slow) for name in AGENTS]
 
 
 @pytest.mark.parametrize("name", OFTEN)

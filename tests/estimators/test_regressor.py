@@ -285,3 +285,20 @@ def test_a_network_that_does_not_follow_its_process_is_told(regressor):
     found = {warning.code: warning for warning in poor.diagnose().warnings}
     assert found["process"].value > 3
     assert "it does not follow its prior" in found["process"].message
+
+
+@pytest.mark.slow
+def test_a_season_and_a_trend_go_on_for_four_years():
+    """Monthly rows of 13 years: forecast errors within 1.2 of the exact process's, coverage of 48 rows above .7."""
+    rng = np.random.default_rng(0)
+    years = 1990 + np.arange(17 * 12) / 12
+    y = 0.05 * (years - 1990) + 0.4 * np.sin(2 * np.pi * years) + 0.1 * rng.standard_normal(len(years))
+    past, ahead = years[:156, None], years[156:, None]
+    model = FunctionalBNNRegressor("periodic + linear", random_state=0, samples=10, thinning=100).fit(past, y[:156])
+    scale = model.scale_
+    exact = model.prior_.condition(scale.x(past), scale.y(y[:156]), model.noise_ / scale.y_std)
+    process = scale.original_y(exact.predict(scale.x(ahead)).mean[:, 0])
+    errors = [np.sqrt(np.mean(np.square(mean - y[156:]))) for mean in (model.predict(ahead), process)]
+    assert errors[0] < 1.2 * errors[1]
+    lower, upper = model.predict_interval(ahead)
+    assert np.mean((lower <= y[156:]) & (y[156:] <= upper)) > 0.7

@@ -87,6 +87,7 @@ def test_the_lowest_regret_is_bold_and_pairs_are_compared_seed_by_seed(tmp_path)
     assert (tmp_path / "bandit.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_a_sweep_resumes_with_missing_and_damaged_games(root, tmp_path, monkeypatch):
     monkeypatch.setitem(PRESETS, "quick", TINY)
     out = tmp_path / "out"

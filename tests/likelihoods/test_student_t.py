@@ -98,6 +98,7 @@ def test_what_was_sampled_predicts_and_is_kept(rows, tmp_path):
     assert np.ptp(nu) > 0
 
 
+@pytest.mark.slow
 def test_adam_descends_as_if_the_noise_were_gaussian(rows):
     """Else a row that is far from the start would not pull: with tails, gradients of the likelihood vanish there."""
     x, y = rows

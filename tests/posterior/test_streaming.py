@@ -182,6 +182,7 @@ np.save(SAVE, samples.positions)
 """
 
 
+@pytest.mark.slow
 def test_devices_that_share_the_rows_of_a_gradient_agree_with_one(tmp_path):
     """Ten rows and seven points on three devices, which does not come out even."""
     path = tmp_path / "shared.npy"

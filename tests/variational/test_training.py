@@ -23,7 +23,9 @@ METHODS = {
 }
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(
+    "name", [name if name == "bbb" else pytest.param(name, marks=pytest.mark.slow) for name in METHODS]
+)
 def test_a_killed_fit_goes_on_bit_for_bit(name, tmp_path, monkeypatch):
     whole = fit(0, *METHODS[name], steps=400, draws=5)
     shown = []

@@ -28,6 +28,7 @@ def test_the_estimate_is_near_the_distance(a, b, distance):
     assert estimate == pytest.approx(distance, rel=0.08, abs=0.08)
 
 
+@pytest.mark.slow
 def test_the_estimate_grows_with_the_shift():
     estimates = [wasserstein(0, normal([0.0], 1.0), normal([shift], 1.0), steps=200) for shift in (0.5, 1.0, 4.0)]
     assert estimates == sorted(estimates)
