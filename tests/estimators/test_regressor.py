@@ -15,6 +15,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from fsgmcmc import FunctionalBNNRegressor, load_model, metrics, save_model
 from fsgmcmc._progress import Progress
+from fsgmcmc.errors import DivergedChainError
 from fsgmcmc.estimators import noise
 from fsgmcmc.estimators.base import FunctionalBNN
 from fsgmcmc.estimators.candidates import CANDIDATES, held_out
@@ -257,6 +258,20 @@ def test_held_out_rows_do_not_reach_the_runs_that_are_scored_on_them(waves, monk
     for weights in short:
         assert (weights == 0).sum() == held_out(len(x))
     assert not (np.asarray(seen[-1].data.rows.weights)[: len(x)] == 0).any()
+
+
+def test_a_candidate_that_diverges_is_not_chosen(waves, monkeypatch):
+    run = FunctionalBNN._run
+
+    def sometimes(self, seed, candidate, posterior, short=False):
+        if candidate.method == "fsghmc":
+            raise DivergedChainError(0, 10, 1.0)
+        return run(self, seed, candidate, posterior, short)
+
+    monkeypatch.setattr(FunctionalBNN, "_run", sometimes)
+    model = FunctionalBNNRegressor(**{**QUICK, "hidden": (5,)}).fit(*waves)
+    assert model.method_ == "sghmc"
+    assert model.tried_[0].density == -np.inf
 
 
 def test_a_kernel_that_is_given_is_the_prior(regressor):

@@ -17,6 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from fsgmcmc import _checks, defaults, methods, variational
 from fsgmcmc.data.standardiser import Standardiser, moments
 from fsgmcmc.diagnostics import Diagnostic, Report, diagnose
+from fsgmcmc.errors import DivergenceError
 from fsgmcmc.estimators import candidates
 from fsgmcmc.estimators.candidates import Candidate, Tried
 from fsgmcmc.estimators.novelty import Novelty
@@ -231,17 +232,20 @@ class FunctionalBNN(BaseEstimator, ABC):
         # Rows are in random order. Those held out stay, with a weight of zero, so that the fit that follows needs no
         # other program; the prior is fitted without them.
         prepared = self._prepared(Rows(*(each[count:] for each in rows)), kernel)
-        whole = self._prepared(rows, prepared.prior.kernel, prepared.prior)
+        whole = self._prepared(rows, prepared.prior.kernel, prepared.prior)._replace(likelihood=prepared.likelihood)
         weights = np.where(np.arange(len(x)) < count, 0.0, rows.weights)
         log_probs = []
         for candidate in all_of_them:
-            samples = self._run(seed, candidate, self._posterior(candidate, x, whole, weights), short=True)
-            log_probs.append(samples.predict(x[:count]).log_prob(whole.y[:count]))
+            try:
+                samples = self._run(seed, candidate, self._posterior(candidate, x, whole, weights), short=True)
+                log_probs.append(samples.predict(x[:count]).log_prob(whole.y[:count]))
+            except DivergenceError:
+                log_probs.append(np.full(count, -np.inf))
         means = np.mean(log_probs, axis=1)
-        best = int(np.argmax(np.nan_to_num(means, nan=-np.inf)))
-        gain = log_probs[best] - log_probs[0]
-        if not gain.mean() > gain.std() / np.sqrt(count):
-            best = 0
+        best = int(np.argmax(means))
+        if np.isfinite(means[0]):
+            gain = log_probs[best] - log_probs[0]
+            best = best if gain.mean() > gain.std() / np.sqrt(count) else 0
         return all_of_them[best], tuple(Tried(c.name, float(m)) for c, m in zip(all_of_them, means, strict=True))
 
     def _run(self, seed: int, candidate: Candidate, posterior: Posterior, short: bool = False) -> Samples:

@@ -85,7 +85,8 @@ def save_model(estimator: FunctionalBNN, folder: str | Path, extra: dict[str, An
         "rows": estimator.n_rows_,
         "method": estimator.method_,
         "network": NETWORKS.to_config(estimator.network_),
-        "tried": [list(tried) for tried in estimator.tried_],
+        # JSON has no infinity, the density of a run that diverged.
+        "tried": [[name, density if np.isfinite(density) else None] for name, density in estimator.tried_],
         "threshold": novelty.threshold,
         "target": {"shift": scale.y_mean, "scale": scale.y_std},
         "info": estimator.info_,
@@ -219,7 +220,7 @@ def _estimator(document: dict[str, Any], arrays: dict[str, np.ndarray]) -> Funct
     estimator.n_features_in_ = document["features"]
     estimator.method_, estimator.likelihood_ = document["method"], likelihood
     estimator.network_ = NETWORKS.from_config(document["network"])
-    estimator.tried_ = tuple(Tried(*tried) for tried in document["tried"])
+    estimator.tried_ = tuple(Tried(name, -np.inf if found is None else found) for name, found in document["tried"])
     if "feature_names" in document:
         estimator.feature_names_in_ = np.array(document["feature_names"], dtype=object)
     if isinstance(estimator, FunctionalBNNRegressor):
