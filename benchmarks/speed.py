@@ -133,7 +133,7 @@ def sampler_program(name: str, task: str, posterior: Posterior, sampler: Sampler
     """The program that `sample` runs; a step of several chains counts as one iteration of each."""
     keys = chain_keys(fast_key(jax.random.key(0)), chains)
     positions = jnp.stack([posterior.init(key) for key in keys])
-    states = _loop.start(keys, posterior, sampler, positions)
+    states = _loop.start(_loop.start_keys(keys), posterior, sampler, positions)
 
     def run(steps: int) -> None:
         lengths, keeps, count = np.full(1, steps, np.int32), np.ones(1, bool), np.int32(1)

@@ -31,7 +31,7 @@ def run_chains(
 ) -> None:
     """Run the chains, in place, until they have their draws."""
     slots = _loop.buffer_slots(target, kept, run.origin.shape[1], len(keys))
-    limit = np.asarray(target.energy_limit(_loop.start(keys, target, run.sampler, run.origin).energy))
+    limit = np.asarray(target.energy_limit(_loop.start(_loop.start_keys(keys), target, run.sampler, run.origin).energy))
 
     def call(states: Any, first: int, plan: list[tuple[int, bool]]) -> tuple:
         lengths = np.zeros(slots, np.int32)

@@ -19,12 +19,26 @@ BUFFER_BYTES = 64 << 20
 LARGEST_BUFFER = 256
 
 
+class Kept(eqx.Module):
+    """What is kept of w; a module, so that arrays in `collect` are arguments of a program and not constants in it."""
+
+    collect: Callable[[Any], Any] | None = None
+
+    def __call__(self, target: Target, w: Any) -> Any:
+        """w, or what `collect` makes of its parameters."""
+        return w if self.collect is None else self.collect(target.parameters(w))
+
+
 @eqx.filter_jit
 def start(keys: Key[Array, " chains"], target: Target, sampler: Sampler, positions: Float[Array, "chains k"]) -> Any:
-    """The sampler's state for every chain."""
-    # Steps use fold_in(key, t) with t >= 0, so the largest integer is free for the start.
-    init_keys = jax.vmap(lambda key: jax.random.fold_in(key, np.uint32(2**32 - 1)))(keys)
-    return jax.vmap(lambda key, w: sampler.init(key, w, target.potential))(init_keys, positions)
+    """The sampler's state for every chain; of chains that have a key each, `start_keys` are free."""
+    return jax.vmap(lambda key, w: sampler.init(key, w, target.potential))(keys, positions)
+
+
+@jax.jit
+def start_keys(keys: Key[Array, " chains"]) -> Key[Array, " chains"]:
+    """Keys that no step uses: steps have fold_in(key, t) with t >= 0, so that the largest integer is free."""
+    return jax.vmap(lambda key: jax.random.fold_in(key, np.uint32(2**32 - 1)))(keys)
 
 
 def run_steps(

@@ -101,7 +101,7 @@ def sample(
         raise TypeError(f"warm_up must be WarmUp(...) or None, not {warm_up!r}")
     if warm_up is None and sampler.step_size.initial is None:
         warm_up = WarmUp(adam_steps=0, blocks=0)
-    kept = _Kept(collect)
+    kept = _loop.Kept(collect)
     form = jax.eval_shape(lambda w: kept(target, w), positions[0])
     settings = {"thinning": thinning, "burn_in": burn_in, "chains": chains, "warm_up": warm_up, "kept": form}
     mark = ""
@@ -110,13 +110,13 @@ def sample(
     store = Checkpoint(checkpoint, checkpoint_seconds, mark)
     target = _shared_by_devices(target, chains)
 
-    def started(sampler: Sampler, origin: Float[Array, "chains k"], back_offs: int = 0) -> Run:
-        return Run(sampler, origin, _loop.start(keys, target, sampler, origin), back_offs=back_offs)
+    def start(sampler: Sampler, origin: Float[Array, "chains k"]) -> Any:
+        return _loop.start(_loop.start_keys(keys), target, sampler, origin)
 
     with Progress(progress, next(islice(kept_steps(), draws - 1, draws))) as bar:
         found = store.read()
         if found is not None and "origin" in found[0]:
-            run = Run.restored(*found, sampler, lambda sampler: _loop.start(keys, target, sampler, positions))
+            run = Run.restored(*found, sampler, lambda sampler: start(sampler, positions))
         else:
             if warm_up is not None:
                 adam = AdamState.at(positions)
@@ -136,14 +136,16 @@ def sample(
                 bar.show("warm-up", adam.steps, of=last)
                 on_device = target.device_subset(warm_key)
                 try:
-                    sampler, positions = run_warm_up(warm_key, on_device, sampler, positions, warm_up, adam, watch)
+                    sampler, positions = run_warm_up(
+                        warm_key, on_device, sampler, positions, warm_up, adam, watch, kept
+                    )
                 except KeyboardInterrupt:
                     store.write(adam_contents, now=True)
                     raise
                 except DivergenceError as error:
                     _check_finite(on_device, initial, error)
                     raise
-            run = started(sampler, positions)
+            run = Run(sampler, positions, start(sampler, positions))
             store.write(run.contents, now=True)  # a killed run does not warm up again
         while True:
             try:
@@ -155,7 +157,8 @@ def sample(
                     _check_finite(target.device_subset(warm_key), initial, error)
                     raise
                 warnings.warn(f"{error.summary}; starting over with half the step", UserWarning, stacklevel=2)
-                run = started(run.sampler.with_scaled_step(BACK_OFF_FACTOR), run.origin, run.back_offs + 1)
+                shorter = run.sampler.with_scaled_step(BACK_OFF_FACTOR)
+                run = Run(shorter, run.origin, start(shorter, run.origin), back_offs=run.back_offs + 1)
             except KeyboardInterrupt:
                 if not (keep_interrupted and run.draws):
                     raise
@@ -251,16 +254,7 @@ def _check_finite(target: Target, positions: Float[Array, "chains k"], error: Di
         ) from error
 
 
-class _Kept(eqx.Module):
-    """What is kept of w; a module, so that arrays in `collect` are arguments of a program and not constants in it."""
-
-    collect: Callable[[Any], Any] | None
-
-    def __call__(self, target: Target, w: Any) -> Any:
-        return w if self.collect is None else self.collect(target.parameters(w))
-
-
-def _samples(run: Run, target: Target, kept: _Kept, draws: int, info: dict[str, Any]) -> Samples:
+def _samples(run: Run, target: Target, kept: _loop.Kept, draws: int, info: dict[str, Any]) -> Samples:
     leaves, energy = run.stacked()
     leaves, energy = [leaf[:, :draws] for leaf in leaves], energy[:, :draws]
     info |= {"sampler": type(run.sampler).__name__, "step_size": run.sampler.initial_step}

@@ -18,14 +18,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Key, PRNGKeyArray
+from jaxtyping import Array, Float, Key, PRNGKeyArray
 
 from fsgmcmc import _checks
-from fsgmcmc._compile import jit_loop
 from fsgmcmc.errors import DivergedWarmUpError
 from fsgmcmc.inference._adam import AdamState, Watch, run_adam
-from fsgmcmc.inference._devices import across_cores, across_devices, chain_keys
-from fsgmcmc.inference._loop import checked_energy
+from fsgmcmc.inference._devices import chain_keys
+from fsgmcmc.inference._loop import Kept, buffer_slots, finite_chains, run_steps, start
 from fsgmcmc.posterior.target import Target
 from fsgmcmc.samplers.base import Sampler
 from fsgmcmc.samplers.curvature import diagonal_preconditioner, measure
@@ -71,10 +70,12 @@ def warm_up(
     settings: WarmUp,
     adam: AdamState | None = None,
     watch: Watch = lambda *_: None,
+    kept: Kept = Kept(),  # noqa: B008 (immutable)
 ) -> tuple[Sampler, Float[Array, "chains k"]]:
     """The adapted sampler, and the position of each chain.
 
-    Adam resumes from the state `adam` where there is one, and calls `watch` with its states.
+    Adam resumes from the state `adam` where there is one, and calls `watch` with its states. `kept` is what the draws
+    that follow will keep.
     """
     by_rule = sampler.step_size.initial is None
     adapts = settings.precondition and sampler.preconditioner is None
@@ -101,13 +102,13 @@ def warm_up(
                 "not finite, or its stable_step is wrong; standardise the data, or give a step_size"
             )
         if block < settings.blocks:
-            keys, steps = chain_keys(run_key, len(positions)), jnp.int32(settings.block_steps)
-            moved, sound = across_cores(_run, (keys, positions), target, sampler, steps)
+            block_of = (chain_keys(run_key, len(positions)), target)
+            moved, sound = _run_block(*block_of, sampler, kept, positions, settings.block_steps)
             for _ in range(BACK_OFFS if by_rule else 0):
-                if np.asarray(sound).all():
+                if sound.all():
                     break
                 sampler = sampler.with_scaled_step(BACK_OFF_FACTOR)
-                moved, sound = across_cores(_run, (keys, positions), target, sampler, steps)
+                moved, sound = _run_block(*block_of, sampler, kept, positions, settings.block_steps)
             _check(sound, "the sampler", f"a step_size below {float(sampler.step_size(0)):g}")
             positions = moved
     if float(noise_factor) < NOISE_FACTOR_LIMIT:
@@ -148,25 +149,24 @@ def _adapt(
     return sampler, jnp.float32(1)
 
 
-@jit_loop
-def _run(
-    keys: Key[Array, " chains"], positions: Any, target: Target, sampler: Sampler, steps: Any
-) -> tuple[Float[Array, "chains k"], Bool[Array, " chains"]]:
-    """Positions of the chains, and which of them have not diverged."""
+@jax.jit
+def _split(keys: Key[Array, " chains"]) -> tuple[Key[Array, " chains"], Key[Array, " chains"]]:
+    pairs = jax.vmap(jax.random.split)(keys)
+    return pairs[:, 0], pairs[:, 1]
 
-    def chain(shared: tuple, steps: Any, chain_key: PRNGKeyArray, w: Array) -> tuple[Array, Array]:
-        target, sampler = shared
-        init_key, run_key = jax.random.split(chain_key)
 
-        def step(t: Any, state: Any) -> Any:
-            return sampler.step(jax.random.fold_in(run_key, t), state, target.potential)
-
-        start = sampler.init(init_key, w, target.potential)
-        end = jax.lax.fori_loop(0, steps, step, start)
-        low = checked_energy(target, end) <= target.energy_limit(start.energy)
-        return end.position, low & jnp.all(jnp.isfinite(end.position))
-
-    return across_devices(chain, (target, sampler), steps, keys, positions)
+def _run_block(
+    keys: Key[Array, " chains"], target: Target, sampler: Sampler, kept: Kept, positions: Any, steps: int
+) -> tuple[Float[Array, "chains k"], np.ndarray]:
+    """Positions of the chains after some steps, and which of them have not diverged."""
+    init_keys, run_keys = _split(keys)
+    first = start(init_keys, target, sampler, positions)
+    lengths = np.zeros(buffer_slots(target, kept, positions.shape[1], len(keys)), np.int32)
+    lengths[0] = steps
+    # The program of `sample`, which is compiled once for both.
+    states, _, energy = run_steps(run_keys, target, sampler, kept, first, lengths, lengths < 0, np.int32(1))
+    low = np.asarray(energy)[:, 0] <= np.asarray(target.energy_limit(first.energy))
+    return states.position, low & np.asarray(finite_chains(states))
 
 
 def _check(sound: Any, phase: str, remedy: str) -> None:
