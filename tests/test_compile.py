@@ -42,7 +42,7 @@ def test_an_xla_that_does_not_know_the_options_compiles_without_them(monkeypatch
 
 # Programs of a first fit and prediction; those of a second one, for the new number of rows, are small.
 MOST_PROGRAMS, MOST_MORE = 150, 60
-LOOPS = ("_run_steps", "_adam_steps", "_run", "_adapt", "_apply")
+LOOPS = ("_run_steps", "_adam_steps", "_adapt", "_apply")
 
 
 def test_a_second_fit_of_about_as_many_rows_compiles_no_loop(compiled):

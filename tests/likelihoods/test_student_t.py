@@ -4,13 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 from scipy.integrate import quad
 from scipy.special import logsumexp
 
 from fsgmcmc import MLP, Gaussian, Samples, StudentT, WarmUp, parameter_space, sample, sghmc, sgld
 from fsgmcmc.inference.warm_up import warm_up
-from fsgmcmc.likelihoods.student_t import StudentPrediction
+from fsgmcmc.likelihoods.student_t import StudentPrediction, log_gamma_half_step
 from fsgmcmc.predictions import GaussianPrediction
 
 
@@ -55,6 +55,15 @@ def test_many_degrees_of_freedom_are_gaussian():
     f, y = jnp.asarray(np.random.default_rng(1).normal(size=(2, 50, 1)), jnp.float32)
     heavy, light = StudentT(0.5, df=1e6).log_prob((), f, y), Gaussian(0.5).log_prob((), f, y)
     np.testing.assert_allclose(heavy, light, atol=1e-3)
+
+
+def test_the_constant_and_its_derivatives_are_those_of_gamma_functions():
+    a = np.geomspace(1, 1e4, 50)
+    with jax.enable_x64(True):
+        value = log_gamma_half_step(jnp.asarray(a))
+        slope = jax.vmap(jax.grad(log_gamma_half_step))(jnp.asarray(a))
+    np.testing.assert_allclose(value, special.gammaln(a + 0.5) - special.gammaln(a), atol=1e-7)
+    np.testing.assert_allclose(slope, special.digamma(a + 0.5) - special.digamma(a), atol=1e-7)
 
 
 def test_sampled_parameters_have_their_prior_and_their_place_in_the_density(rows):

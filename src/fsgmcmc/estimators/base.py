@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from fsgmcmc import _checks, defaults, methods, variational
+from fsgmcmc._threads import each_on_a_core
 from fsgmcmc.data.standardiser import Standardiser, moments
 from fsgmcmc.diagnostics import Diagnostic, Report, diagnose
 from fsgmcmc.errors import DivergenceError
@@ -234,13 +235,15 @@ class FunctionalBNN(BaseEstimator, ABC):
         prepared = self._prepared(Rows(*(each[count:] for each in rows)), kernel)
         whole = self._prepared(rows, prepared.prior.kernel, prepared.prior)._replace(likelihood=prepared.likelihood)
         weights = np.where(np.arange(len(x)) < count, 0.0, rows.weights)
-        log_probs = []
-        for candidate in all_of_them:
+
+        def held_out_log_prob(candidate: Candidate) -> np.ndarray:
             try:
                 samples = self._run(seed, candidate, self._posterior(candidate, x, whole, weights), short=True)
-                log_probs.append(samples.predict(x[:count]).log_prob(whole.y[:count]))
+                return samples.predict(x[:count]).log_prob(whole.y[:count])
             except DivergenceError:
-                log_probs.append(np.full(count, -np.inf))
+                return np.full(count, -np.inf)
+
+        log_probs = each_on_a_core(held_out_log_prob, all_of_them)
         means = np.mean(log_probs, axis=1)
         best = int(np.argmax(means))
         if np.isfinite(means[0]):
@@ -251,7 +254,8 @@ class FunctionalBNN(BaseEstimator, ABC):
     def _run(self, seed: int, candidate: Candidate, posterior: Posterior, short: bool = False) -> Samples:
         """Draws of a posterior; with `short` as many as tell candidates apart."""
         method, rows = methods.INFERENCE[candidate.method], posterior.data.total
-        shared = {"progress": self.progress} if short else {"checkpoint": self.checkpoint, "progress": self.progress}
+        # Short runs go side by side, and there is one terminal.
+        shared = {"progress": False} if short else {"checkpoint": self.checkpoint, "progress": self.progress}
         if not method.is_sampler:
             return variational.fit(
                 seed,

@@ -1,8 +1,6 @@
 """Chains across the cores of a CPU, or across devices."""
 
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -12,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec
 from jaxtyping import Array, Key, PRNGKeyArray
+
+from fsgmcmc._threads import cores, each_on_a_core
 
 # On a CPU, matrix products of this many parameters and more are faster chain by chain than batched over chains.
 SMALLEST_ALONE = 1000
@@ -30,8 +30,7 @@ def across_cores(program: Callable[..., Any], per_chain: tuple, *shared: Any) ->
     within one program, so there is one thread then.
     """
     chains = len(jax.tree.leaves(per_chain)[0])
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    groups = min(cores, chains) if jax.default_backend() == "cpu" and len(jax.devices()) == 1 else 1
+    groups = min(cores(), chains) if jax.default_backend() == "cpu" and len(jax.devices()) == 1 else 1
     if groups == 1:
         return program(*per_chain, *shared)
 
@@ -39,8 +38,7 @@ def across_cores(program: Callable[..., Any], per_chain: tuple, *shared: Any) ->
         own = jax.tree.map(lambda leaf: leaf[part[0] : part[-1] + 1], per_chain)
         return jax.block_until_ready(program(*own, *shared))
 
-    with ThreadPoolExecutor(groups) as threads:
-        results = list(threads.map(run_part, np.array_split(np.arange(chains), groups)))
+    results = each_on_a_core(run_part, np.array_split(np.arange(chains), groups))
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *results)
 
 

@@ -11,7 +11,6 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import betaln
 from jaxtyping import Array, Float
 
 from fsgmcmc import _checks
@@ -95,7 +94,7 @@ class StudentT(Gaussian):
         """log p(ε) − log σ with ε = (y − f) / σ, summed over outputs."""
         noise, nu = self.sigma(params), self.nu(params)
         noise = noise[:, None] if noise.ndim == 1 else noise
-        constant = -0.5 * jnp.log(nu) - betaln(nu / 2, 0.5)
+        constant = log_gamma_half_step(nu / 2) - 0.5 * jnp.log(jnp.pi * nu)
         tail = (nu + 1) / 2 * jnp.log1p(jnp.square((y - f) / noise) / nu)
         return jnp.sum(constant - tail - jnp.log(noise), axis=1)
 
@@ -110,3 +109,19 @@ class StudentT(Gaussian):
         """Function draws (draws, rows, outputs) with the noise of each draw, or the scale σ of each new row."""
         gaussian, nu = super().predict(functions, params, noise), np.asarray(self.nu(params), dtype=float)
         return StudentPrediction(functions, gaussian.noise, nu.reshape(-1, 1, 1))
+
+
+def log_gamma_half_step(a: Float[Array, "*n"]) -> Float[Array, "*n"]:
+    """log Γ(a + ½) − log Γ(a) for a ≥ 1, to rounding in float32 with all derivatives.
+
+        log Γ(b + ½) − log Γ(b) = ½ log b − 1/(8b) + 1/(192b³) − 1/(640b⁵) + O(b⁻⁷),    b = a + 4
+
+    The derivatives of `gammaln` are series; they would be half of the program that measures the curvature.
+
+    >>> print(log_gamma_half_step(jnp.array([1.0, 10.0])).round(5))
+    [-0.12078  1.1388 ]
+    """
+    shifts = jnp.arange(4.0)
+    b = a + 4.0
+    shifted = 0.5 * jnp.log(b) - 1 / (8 * b) + 1 / (192 * b**3) - 1 / (640 * b**5)
+    return shifted - jnp.sum(jnp.log1p(0.5 / (a[..., None] + shifts)), axis=-1)

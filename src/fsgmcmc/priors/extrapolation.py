@@ -26,8 +26,8 @@ import scipy  # submodules are loaded at first use
 from numpy.typing import ArrayLike
 
 from fsgmcmc import _checks
+from fsgmcmc.priors import _host
 from fsgmcmc.priors.gaussian_process import GaussianProcess, GaussianProcessPosterior, in_float64
-from fsgmcmc.priors.kernels import evaluate
 
 # Rows that a process is conditioned on at most, and new points in one call, whose number is always the same.
 LARGEST = 1000
@@ -175,7 +175,7 @@ def _joint(rng: np.random.Generator, posterior: GaussianProcessPosterior, x: Arr
     """Deviations h − g of draws of a conditioned process at points x, (draws, points, outputs)."""
     process, outputs = posterior.process, posterior.weights.shape[1]
     new = in_float64(GaussianProcess.embed, process, _checks.matrix(x, "x", np.float64))
-    across, own = (in_float64(evaluate, process.kernel, a, new) for a in (posterior.x, new))
+    across, own = (_host.evaluate(process.kernel, a, new) for a in (posterior.x, new))
     count = len(new)
     across, own = (np.broadcast_to(k, (len(posterior.factors), *k.shape[-2:])) for k in (across, own))
     roots = []

@@ -23,6 +23,8 @@ from numpy.typing import ArrayLike
 from tinygp.kernels import Kernel
 
 from fsgmcmc import _checks
+from fsgmcmc.priors import _host
+from fsgmcmc.priors._host import JITTER
 from fsgmcmc.priors.base import Prior
 from fsgmcmc.priors.kernels import evaluate
 
@@ -33,9 +35,6 @@ Points: TypeAlias = Float[Array | np.ndarray, "M *features"]
 Values: TypeAlias = Float[Array | np.ndarray, "M outputs"]
 Covariance: TypeAlias = Float[Array, "*outputs M M"]
 Kernels: TypeAlias = Kernel | tuple[Kernel, ...]
-
-# Relative to the mean of the diagonal. Data have noise, so this covers only the rounding of float64.
-JITTER = 1e-10
 
 
 def _number(value: Any) -> Any:
@@ -152,7 +151,8 @@ class GaussianProcess(Prior):
         self.check_outputs(y.shape[1])
         x = in_float64(GaussianProcess.embed, self, x)
         size, residuals = len(y), (y - np.asarray(self.mean)).T
-        factors = cholesky(in_float64(observed, self.kernel, x, noise), "raise the noise").reshape(-1, size, size)
+        covariance = in_float64(add_diagonal, _host.evaluate(self.kernel, x, x), JITTER, np.square(noise))
+        factors = cholesky(covariance, "raise the noise").reshape(-1, size, size)
         pairs = zip(np.broadcast_to(factors, (len(residuals), size, size)), residuals, strict=True)
         weights = np.stack([scipy.linalg.cho_solve((L, True), residual) for L, residual in pairs], axis=1)
         return GaussianProcessPosterior(self, x, noise, factors, weights)
@@ -220,12 +220,12 @@ class GaussianProcessPosterior:
         x_new = in_float64(GaussianProcess.embed, self.process, _checks.matrix(x_new, "x_new", np.float64))
         shape = len(x_new), self.weights.shape[1]
         aleatoric = self.noise if noise is None else check_noise(noise, shape)
-        k = in_float64(evaluate, self.process.kernel, self.x, x_new)
+        k = _host.evaluate(self.process.kernel, self.x, x_new)
         mean = np.einsum("cnm,nc->mc", np.broadcast_to(k, (shape[1], *k.shape[-2:])), self.weights)
         pairs = zip(self.factors, np.broadcast_to(k, (len(self.factors), *k.shape[-2:])), strict=True)
         explained = [np.square(scipy.linalg.solve_triangular(L, k, lower=True)).sum(axis=0) for L, k in pairs]
         # Rounding can leave −1e-16 where the data determine the function.
-        variance = np.maximum(in_float64(evaluate, self.process.kernel, x_new) - np.stack(explained), 0.0)
+        variance = np.maximum(_host.evaluate(self.process.kernel, x_new) - np.stack(explained), 0.0)
         return MomentPrediction(
             mean + np.asarray(self.process.mean),
             np.broadcast_to(np.sqrt(variance).T, shape),

@@ -51,7 +51,8 @@ class Euclidean(Distance):
     def distance(self, X1: Float[Array, " d"], X2: Float[Array, " d"]) -> Float[Array, ""]:
         """‖x − x'‖."""
         squared = self.squared_distance(X1, X2)
-        same = squared == 0
+        # Equal points that were scaled by different instructions differ by rounding, at which 1 / r has no meaning.
+        same = squared <= jnp.square(jnp.finfo(squared.dtype).eps) * (jnp.vdot(X1, X1) + jnp.vdot(X2, X2))
         return jnp.where(same, 0.0, jnp.sqrt(jnp.where(same, 1.0, squared)))
 
 
@@ -216,6 +217,13 @@ def evaluate(
     """
     if isinstance(kernel, tuple):
         return jnp.stack([evaluate(each, a, b) for each in kernel])
+    check_points(kernel, a)
+    cast = jax.tree.map(lambda leaf: jnp.asarray(leaf, a.dtype) if is_hyperparameter(leaf) else leaf, kernel)
+    return cast(a, b)
+
+
+def check_points(kernel: kernels.Kernel, a: Any) -> None:
+    """Raise an error for points (n, d) that the kernel is not for."""
     if a.ndim != 2:
         raise ValueError(
             f"points must be the rows of an (n, d) array, got shape {a.shape}; for one feature use x[:, None]"
@@ -226,8 +234,6 @@ def evaluate(
         # tinygp would broadcast a single feature against many lengthscales without an error.
         if size not in (1, features, features**2):
             raise ValueError(f"the kernel has {size} lengthscales, but the points have {features} features")
-    cast = jax.tree.map(lambda leaf: jnp.asarray(leaf, a.dtype) if is_hyperparameter(leaf) else leaf, kernel)
-    return cast(a, b)
 
 
 def is_hyperparameter(leaf: Any) -> bool:

@@ -24,8 +24,18 @@ from numpy.typing import ArrayLike, NDArray
 from tinygp.kernels import Kernel
 
 from fsgmcmc import _checks
-from fsgmcmc.priors.gaussian_process import GaussianProcess, by_output, check_data, gaussian, in_float64, observed
-from fsgmcmc.priors.kernels import evaluate, is_hyperparameter, kernel_by_name
+from fsgmcmc._threads import one_blas_thread
+from fsgmcmc.priors import _host
+from fsgmcmc.priors._host import UnknownKernelError
+from fsgmcmc.priors.gaussian_process import (
+    GaussianProcess,
+    by_output,
+    check_data,
+    gaussian,
+    in_float64,
+    observed,
+)
+from fsgmcmc.priors.kernels import is_hyperparameter, kernel_by_name
 
 # Fields of kernels in units of x, and the field in units of y².
 LENGTHS = ("scale", "factor", "period")
@@ -137,12 +147,13 @@ def pretrain(
         loss = partial(space.loss, x[:rows], y[:rows])
         return max((_climb(loss, begin, bounds, epochs) for begin in begins), key=lambda climb: climb.evidence)
 
-    if len(x) > SCREENING_ROWS and epochs:
-        screened = climb(SCREENING_ROWS, begins, epochs).place
-        # A feature that is irrelevant for few rows has a gradient of zero: its value is moved back near the starts.
-        screened = np.clip(screened, begins.min(axis=0) - NEAR, begins.max(axis=0) + NEAR)
-        begins = climb(len(x), np.stack([begins[0], screened]), epochs=0).place[None]
-    best = climb(len(x), begins, epochs)
+    with one_blas_thread():
+        if len(x) > SCREENING_ROWS and epochs:
+            screened = climb(SCREENING_ROWS, begins, epochs).place
+            # A feature that is irrelevant for few rows has a gradient of zero: its value is moved back near the starts.
+            screened = np.clip(screened, begins.min(axis=0) - NEAR, begins.max(axis=0) + NEAR)
+            begins = climb(len(x), np.stack([begins[0], screened]), epochs=0).place[None]
+        best = climb(len(x), begins, epochs)
     if best.evidence <= -FAILURE:
         raise ValueError("the marginal likelihood is not finite at any start: check the kernel and the scale of x")
     found = space.model(best.place)
@@ -164,12 +175,15 @@ class _Space:
 
     def __init__(self, first: _Model, is_fitted: _Model, unit: float) -> None:
         fitted, self.fixed = eqx.partition(first, is_fitted)
+        self.is_fitted = is_fitted
         paths = jax.tree.leaves_with_path(fitted)
         if not paths:
             raise ValueError("nothing to fit: the kernel has no floats, and mean and noise are given")
         self.unit = unit
+        self.structure = jax.tree.structure(fitted)
         self.names = [_name(path) for path, _ in paths]
         self.shapes = [np.shape(leaf) for _, leaf in paths]
+        self.ends = np.cumsum([np.prod(shape, dtype=int) for shape in self.shapes])[:-1]
         self.logs = self.vector([bool(np.all(leaf > 0)) for _, leaf in paths]) & ~self.named("mean")
         self.units = np.where(self.named("mean"), unit, 1.0)
         values = self.vector([leaf for _, leaf in paths])
@@ -188,10 +202,11 @@ class _Space:
 
     def model(self, z: np.ndarray) -> _Model:
         """The model at z; its leaves are Python floats and NumPy arrays."""
-        with jax.enable_x64(True):
-            fitted = jax.tree.map(np.asarray, self.unravel(_values(z, self.logs, self.units)))
-        numbers = jax.tree.map(lambda leaf: leaf if leaf.ndim else float(leaf), fitted)
-        return eqx.combine(numbers, self.fixed)
+        values = np.where(self.logs, np.exp(np.where(self.logs, z, 0.0)), z * self.units)
+        parts = np.split(values, self.ends)
+        pairs = zip(parts, self.shapes, strict=True)
+        leaves = [part.reshape(shape) if shape else float(part[0]) for part, shape in pairs]
+        return eqx.combine(jax.tree.unflatten(self.structure, leaves), self.fixed)
 
     def bounds(self, begins: np.ndarray) -> list[tuple[float, float]]:
         """A finite range for logarithms, around all starts; the noise has a floor."""
@@ -204,11 +219,24 @@ class _Space:
         """−log marginal likelihood of x and y, which are the first rows, and its gradient."""
         noise = self.fixed.noise
         fixed = self.fixed._replace(noise=noise[: len(x)] if np.ndim(noise) else noise)
-        with jax.enable_x64(True):
-            value, gradient = map(np.asarray, _loss(z, self.unravel, self.logs, self.units, fixed, x, y))
+        try:
+            value, gradient = self._closed_form(x, y, z, fixed)
+        except UnknownKernelError:
+            with jax.enable_x64(True):
+                found, gradient = map(np.asarray, _loss(z, self.unravel, self.logs, self.units, fixed, x, y))
+            value = float(found)
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
             return FAILURE, np.zeros_like(z)
-        return float(value), gradient
+        return value, gradient
+
+    def _closed_form(self, x: np.ndarray, y: np.ndarray, z: np.ndarray, fixed: _Model) -> tuple[float, np.ndarray]:
+        """`loss` of a kernel that needs no compilation."""
+        model = self.model(z)
+        model = model if fixed.noise is None else model._replace(noise=fixed.noise)
+        value, derivatives = _host.loss(model.kernel, model.mean, model.noise, x, y)
+        leaves = jax.tree.leaves(eqx.filter(_Model(*derivatives), self.is_fitted))
+        units = np.where(self.logs, np.exp(np.where(self.logs, z, 0.0)), self.units)
+        return value, units * np.concatenate([np.ravel(leaf) for leaf in leaves])
 
 
 def _name(path: tuple[Any, ...]) -> str:
@@ -240,7 +268,7 @@ def _starts(
         z[space.named("mean")] = mean / space.unit
         # Variances are scaled until the mean of diag K is the variance of y; by half a step, as they may be multiplied.
         for _ in range(SIGNAL_STEPS if is_variance.any() else 0):
-            signal = in_float64(evaluate, space.model(z).kernel, x).mean()
+            signal = _host.evaluate(space.model(z).kernel, x).mean()
             z[is_variance] += 0.5 * np.log(space.unit**2 / signal) if signal > 0 else 0.0
         starts.append(z)
     return np.stack(starts)
@@ -292,7 +320,7 @@ def _climb(loss: Callable[..., Any], z: np.ndarray, bounds: list[tuple[float, fl
 
 
 def _noise_alone(model: _Model, x: np.ndarray, sd: float) -> bool:
-    K = in_float64(evaluate, model.kernel, x, x)
+    K = _host.evaluate(model.kernel, x, x)
     own = np.diagonal(K, axis1=-2, axis2=-1)
     shared = np.sqrt((np.square(K).sum(axis=(-2, -1)) - np.square(own).sum(axis=-1)).mean()) / len(x)
     total = own.mean() + np.square(model.noise).mean()

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fsgmcmc import _checks, metrics
+from fsgmcmc._threads import each_on_a_core, one_blas_thread
 from fsgmcmc.priors.gaussian_process import GaussianProcess
 from fsgmcmc.priors.kernels import kernel_by_name
 from fsgmcmc.priors.pretraining import Pretrained, pretrain
@@ -99,13 +100,14 @@ def select_kernel(
         return pretrain(process, x, y, epochs, starts=starts, max_points=min(rows, max_points), seed=seed)
 
     def ranked(names: Iterable[str], rows: int) -> list[tuple[str, Pretrained]]:
-        fits = [(name, fit(name, rows, SCREENING_EPOCHS)) for name in names]
+        fits = each_on_a_core(lambda name: (name, fit(name, rows, SCREENING_EPOCHS)), list(names))
         return sorted(fits, key=lambda pair: -pair[1].evidence)
 
     def accepted(fits: list[tuple[str, Pretrained]], rows: int) -> list[str]:
         return [name for name, found in fits if not _is_noise(found, points[: min(rows, max_points)])]
 
-    with warnings.catch_warnings(action="ignore", category=UserWarning):  # only warnings of the last fit matter
+    # Only warnings of the last fit matter.
+    with warnings.catch_warnings(action="ignore", category=UserWarning), one_blas_thread():
         compared = screened = ranked(grammar, SCREENING_ROWS)
         names, kept = [name for name, _ in screened], accepted(screened, SCREENING_ROWS)
         if len(points[:max_points]) > SCREENING_ROWS:
