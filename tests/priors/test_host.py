@@ -35,11 +35,9 @@ def test_derivatives_are_limits_of_differences(word, rows_noise):
     rng = np.random.default_rng(0)
     x, y = points(3), rng.normal(size=(25, 2))
     kernel, mean, noise = kernel_by_name(word, 3), np.array([0.3, -0.2]), np.full(25, 0.4) if rows_noise else 0.4
-    is_fitted = [np.issubdtype(np.result_type(leaf), np.floating) for leaf in jax.tree.leaves(kernel)]
-    way = [
-        rng.normal(size=np.shape(leaf)) if fit else 0
-        for leaf, fit in zip(jax.tree.leaves(kernel), is_fitted, strict=True)
-    ]
+    leaves = jax.tree.leaves(kernel)
+    is_fitted = [np.issubdtype(np.result_type(leaf), np.floating) for leaf in leaves]
+    way = [rng.normal(size=np.shape(leaf)) if fit else 0 for leaf, fit in zip(leaves, is_fitted, strict=True)]
     of_mean, of_noise = rng.normal(size=2), rng.normal(size=np.shape(noise))
 
     def moved(t):

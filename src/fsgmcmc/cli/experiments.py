@@ -3,6 +3,7 @@
 import importlib.util
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any
@@ -64,6 +65,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for extrapolation.png and extrapolation.json.")],
     seed: Annotated[int, typer.Option(min=0, help="Seed of the data and of the chains.")] = 3,
     chains: Annotated[int, typer.Option(min=1, help="Independent chains of each sampler.")] = 1,
+    preset: Annotated[str, typer.Option(help="tuned, or paper: as printed, with measured steps.")] = "tuned",
     methods: Methods = None,
 ) -> None:
     """1-D extrapolation: samplers and variational methods compared with the exact GP posterior."""
@@ -75,8 +77,9 @@ def demo(
     console = Console()
     with exit_on(ValueError):
         chosen = names.chosen(methods or "all", config.METHODS, "method")
+        (preset,) = names.chosen(preset, config.PRESETS, "preset")
     writable(out)
-    settings = config.Config(seed=seed, chains=chains)
+    settings = replace(config.PRESETS[preset], seed=seed, chains=chains)
     result = run.run(settings, chosen, report=lambda text: console.print(f"[dim]{text} …[/dim]"))
     report.write(result, out)
     print_table(console, report.table(result))

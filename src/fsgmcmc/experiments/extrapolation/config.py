@@ -12,7 +12,11 @@ METHODS = tuple(ordered(INFERENCE, FIRST_PANELS))
 
 @dataclass(frozen=True)
 class Config:
-    """Settings; the defaults are those of the paper, except that every step size is measured.
+    """Settings. What is not named below is as in the paper, except that every step size is measured.
+
+    By default the functional methods have the waves of the kernel as inputs, fixed measurement points that cover the
+    interval, and every sampler has a preconditioner and the friction of full batches. `PRESETS["paper"]` has none of
+    these: networks of x alone with N(0, 1) weights, and measurement points that are drawn anew at every step.
 
     Attributes:
         seed: Seed of the data and of the chains.
@@ -20,7 +24,10 @@ class Config:
         noise: Standard deviation of the observations.
         epochs: Iterations of the pre-training of the prior.
         pool: Points of U(−1, 1) that join the training inputs as candidates for measurement points.
-        points: Measurement points drawn at every step.
+        points: Measurement points drawn at every step, where they are not fixed.
+        grid: Fixed measurement points on an even grid, beside the training inputs; 0 draws `points` from the pool.
+        waves: Whether the networks of the functional methods have the waves of the kernel as inputs.
+        adapted: Whether samplers have a preconditioner and the friction of full batches.
         burn_in: Steps before sampling.
         iterations: Steps of sampling.
         samples: Draws kept from each chain.
@@ -41,6 +48,9 @@ class Config:
     epochs: int = 100
     pool: int = 40
     points: int = 40
+    grid: int = 60
+    waves: bool = True
+    adapted: bool = True
     burn_in: int = 2000
     iterations: int = 8000
     samples: int = 80
@@ -53,3 +63,6 @@ class Config:
     function_draws: int = 50
     functions: int = 16
     test_points: int = 500
+
+
+PRESETS = {"tuned": Config(), "paper": Config(grid=0, waves=False, adapted=False)}

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fsgmcmc import measurement, metrics, variational
+from fsgmcmc import defaults, measurement, metrics, variational
 from fsgmcmc.diagnostics import effective_sample_size, r_hat
 from fsgmcmc.experiments.extrapolation.config import METHODS, Config
 from fsgmcmc.inference.sample import sample
@@ -23,7 +23,7 @@ from fsgmcmc.likelihoods import Gaussian
 from fsgmcmc.methods import SAMPLERS, VARIATIONAL, title_of
 from fsgmcmc.networks import MLP
 from fsgmcmc.posterior.build import function_space, parameter_space
-from fsgmcmc.priors import GaussianProcess, GaussianWeights, Pretrained, pretrain, rbf
+from fsgmcmc.priors import GaussianProcess, GaussianWeights, Pretrained, frequencies, pretrain, rbf
 from fsgmcmc.samplers import cyclical, step_decay
 from fsgmcmc.samples import Samples
 
@@ -108,22 +108,33 @@ def _runs(
     config: Config, x: np.ndarray, y: np.ndarray, pool: np.ndarray, fit: Pretrained
 ) -> Mapping[str, Callable[[bool], Samples]]:
     """A function for each method, with the argument `progress`; all methods use the noise of the pre-trained GP."""
-    network, likelihood = MLP(config.hidden), Gaussian(float(fit.noise))
+    likelihood = Gaussian(float(fit.noise))
+    waves = frequencies(fit.prior.kernel, pool) if config.waves else ()
     functional = function_space(
-        network, x, y, prior=fit.prior, likelihood=likelihood, measurement=measurement.subset(pool, config.points)
+        MLP(config.hidden, initial="fan_in" if waves else "unit", skip=bool(waves), frequencies=waves),
+        x,
+        y,
+        prior=fit.prior,
+        likelihood=likelihood,
+        measurement=measurement.fixed(np.concatenate([x, np.linspace(-1, 1, config.grid)]))
+        if config.grid
+        else measurement.subset(pool, config.points),
     )
-    weights = parameter_space(network, x, y, prior=GaussianWeights(1.0), likelihood=likelihood)
+    weights = parameter_space(MLP(config.hidden), x, y, prior=GaussianWeights(1.0), likelihood=likelihood)
 
     def sampled(method: str, progress: bool) -> Samples:
+        posterior = functional if SAMPLERS[method].is_functional else weights
+        options = SAMPLERS[method].tuned(posterior) if config.adapted else {}
         return sample(
             config.seed,
-            functional if SAMPLERS[method].is_functional else weights,
-            SAMPLERS[method].build(step_decay(rate=config.decay, every=5000)),
+            posterior,
+            SAMPLERS[method].build(step_decay(rate=config.decay, every=5000), **options),
             draws=config.samples,
             thinning=config.iterations // config.samples,
             burn_in=config.burn_in,
             chains=config.chains,
-            warm_up=WarmUp(adam_steps=config.adam_steps),
+            warm_up=WarmUp(adam_steps=config.adam_steps, precondition=config.adapted),
+            back_off=defaults.BACK_OFFS,
             progress=progress,
         )
 
