@@ -1,17 +1,12 @@
 """The command line: what it writes, and how it refuses."""
 
-import json
-
-import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-import fsgmcmc
 from fsgmcmc import __version__
 from fsgmcmc.cli import app
 from fsgmcmc.experiments.extrapolation import config as demo_config
 from fsgmcmc.experiments.extrapolation.run import run as run_demo
-from fsgmcmc.methods import METHODS, SAMPLERS, title_of
 
 FIELDS = {
     "method",

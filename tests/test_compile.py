@@ -10,9 +10,9 @@ from fsgmcmc import FunctionalBNNRegressor, _compile
 
 @pytest.fixture(autouse=True)
 def forget_options():
-    _compile._options.cache_clear()
+    _compile._supported.cache_clear()
     yield
-    _compile._options.cache_clear()
+    _compile._supported.cache_clear()
 
 
 def options_used(monkeypatch, size):

@@ -47,10 +47,9 @@ def posterior():
 
 
 def run_in_new_process(code: str, *, devices: int = 1) -> str:
-    """Standard output of a fresh interpreter that can import this module as `t`; as with `quick_compilation`."""
+    """Standard output of a fresh interpreter that can import this module as `t`."""
     environment = os.environ | {
-        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
-        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
+        "XLA_FLAGS": f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={devices}",
         "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path]),
     }
     script = "import test_sample as t\n" + textwrap.dedent(code)

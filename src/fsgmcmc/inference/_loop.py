@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
-from fsgmcmc._compile import jit_loop
+from fsgmcmc._compile import jit_loop, jit_once
 from fsgmcmc.inference._devices import across_cores, across_devices
 from fsgmcmc.posterior.target import Target
 from fsgmcmc.samplers.base import Sampler
@@ -29,10 +29,14 @@ class Kept(eqx.Module):
         return w if self.collect is None else self.collect(target.parameters(w))
 
 
-@eqx.filter_jit
-def start(keys: Key[Array, " chains"], target: Target, sampler: Sampler, positions: Float[Array, "chains k"]) -> Any:
+def states_at(
+    keys: Key[Array, " chains"], target: Target, sampler: Sampler, positions: Float[Array, "chains k"]
+) -> Any:
     """The sampler's state for every chain; of chains that have a key each, `start_keys` are free."""
     return jax.vmap(lambda key, w: sampler.init(key, w, target.potential))(keys, positions)
+
+
+start = jit_once(states_at)
 
 
 @jax.jit

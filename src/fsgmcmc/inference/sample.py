@@ -12,7 +12,6 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,6 +19,7 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from fsgmcmc import _checks, _storage
+from fsgmcmc._compile import jit_once
 from fsgmcmc._progress import Progress
 from fsgmcmc.errors import DivergedChainError, DivergenceError
 from fsgmcmc.inference import _loop
@@ -110,13 +110,14 @@ def sample(
     store = Checkpoint(checkpoint, checkpoint_seconds, mark)
     target = _shared_by_devices(target, chains)
 
-    def start(sampler: Sampler, origin: Float[Array, "chains k"]) -> Any:
-        return _loop.start(_loop.start_keys(keys), target, sampler, origin)
+    def started(sampler: Sampler, origin: Float[Array, "chains k"], back_offs: int = 0) -> Run:
+        states = _loop.start(_loop.start_keys(keys), target, sampler, origin)
+        return Run(sampler, origin, states, back_offs=back_offs)
 
     with Progress(progress, next(islice(kept_steps(), draws - 1, draws))) as bar:
         found = store.read()
         if found is not None and "origin" in found[0]:
-            run = Run.restored(*found, sampler, lambda sampler: start(sampler, positions))
+            run = Run.restored(*found, sampler, lambda sampler: _loop.states_at(keys, target, sampler, positions))
         else:
             if warm_up is not None:
                 adam = AdamState.at(positions)
@@ -145,7 +146,7 @@ def sample(
                 except DivergenceError as error:
                     _check_finite(on_device, initial, error)
                     raise
-            run = Run(sampler, positions, start(sampler, positions))
+            run = started(sampler, positions)
             store.write(run.contents, now=True)  # a killed run does not warm up again
         while True:
             try:
@@ -157,8 +158,7 @@ def sample(
                     _check_finite(target.device_subset(warm_key), initial, error)
                     raise
                 warnings.warn(f"{error.summary}; starting over with half the step", UserWarning, stacklevel=2)
-                shorter = run.sampler.with_scaled_step(BACK_OFF_FACTOR)
-                run = Run(shorter, run.origin, start(shorter, run.origin), back_offs=run.back_offs + 1)
+                run = started(run.sampler.with_scaled_step(BACK_OFF_FACTOR), run.origin, run.back_offs + 1)
             except KeyboardInterrupt:
                 if not (keep_interrupted and run.draws):
                     raise
@@ -194,13 +194,17 @@ def _kept_steps(sampler: Sampler, burn_in: int, thinning: int) -> Callable[[], I
 def _starts(key: PRNGKeyArray, target: Target, init: Any, chains: int) -> Float[Array, "chains k"]:
     if init is None:
         # A program of its own: networks that differ only in where they start would share another.
-        start = eqx.filter_jit(lambda target, key: target.init(key))
-        return jnp.stack([start(target, chain_key) for chain_key in chain_keys(key, chains)])
+        return jnp.stack([_init(target, chain_key) for chain_key in chain_keys(key, chains)])
     positions = _checks.finite(init, "init")
     size = jax.eval_shape(target.init, key).shape[0]
     if positions.shape not in ((size,), (chains, size)):
         raise ValueError(f"init must have shape ({size},) or ({chains}, {size}), got {positions.shape}")
     return jnp.broadcast_to(positions, (chains, size))
+
+
+@jit_once
+def _init(target: Target, key: PRNGKeyArray) -> Float[Array, " k"]:
+    return target.init(key)
 
 
 def check_match(target: Any, sampler: Any) -> None:

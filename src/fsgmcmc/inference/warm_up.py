@@ -14,13 +14,13 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PRNGKeyArray
 
 from fsgmcmc import _checks
+from fsgmcmc._compile import jit_once
 from fsgmcmc.errors import DivergedWarmUpError
 from fsgmcmc.inference._adam import AdamState, Watch, run_adam
 from fsgmcmc.inference._devices import chain_keys
@@ -121,12 +121,12 @@ def warm_up(
     return sampler, positions
 
 
-@eqx.filter_jit
+@jit_once
 def _after_optimisation(target: Target, positions: Float[Array, "chains k"]) -> Float[Array, "chains k"]:
     return jax.lax.map(target.after_optimisation, positions)
 
 
-@eqx.filter_jit
+@jit_once
 def _adapt(
     key: PRNGKeyArray, target: Target, sampler: Sampler, positions: Any, adapts: bool, by_rule: bool
 ) -> tuple[Sampler, Any]:
