@@ -234,9 +234,17 @@ def test_novelty_is_the_distance_of_the_kernel():
     assert np.mean(novelty.is_new(np.random.default_rng(1).normal(size=(500, 2)).astype(np.float32))) < 0.05
 
 
-def test_a_posterior_is_chosen_by_held_out_density_and_saved(tmp_path, waves):
-    x, y = waves
-    model = FunctionalBNNRegressor(**{**QUICK, "hidden": (5,)}).fit(x, y)
+@pytest.fixture(scope="module")
+def compared(waves):
+    """A model that compared posteriors, and the posteriors of its runs, the last one being that of the fit."""
+    seen, run = [], FunctionalBNN._run
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FunctionalBNN, "_run", lambda *args, **options: seen.append(args[3]) or run(*args, **options))
+        return FunctionalBNNRegressor(**{**QUICK, "hidden": (5,)}).fit(*waves), seen
+
+
+def test_a_posterior_is_chosen_by_held_out_density_and_saved(tmp_path, waves, compared):
+    x, model = waves[0], compared[0]
     assert [tried.name for tried in model.tried_] == [each.name for each in CANDIDATES]
     best = max(range(len(CANDIDATES)), key=lambda index: model.tried_[index].density)
     forms = [(each.method, each.initial, (5,)) for each in (CANDIDATES[0], CANDIDATES[best])]
@@ -247,12 +255,8 @@ def test_a_posterior_is_chosen_by_held_out_density_and_saved(tmp_path, waves):
     np.testing.assert_allclose(loaded.predict(x), model.predict(x), rtol=1e-5)
 
 
-def test_held_out_rows_do_not_reach_the_runs_that_are_scored_on_them(waves, monkeypatch):
-    x, y = waves
-    seen = []
-    run = FunctionalBNN._run
-    monkeypatch.setattr(FunctionalBNN, "_run", lambda *args, **options: seen.append(args[3]) or run(*args, **options))
-    FunctionalBNNRegressor(**{**QUICK, "hidden": (5,)}).fit(x, y)
+def test_held_out_rows_do_not_reach_the_runs_that_are_scored_on_them(waves, compared):
+    x, seen = waves[0], compared[1]
     short = [np.asarray(posterior.data.rows.weights)[: len(x)] for posterior in seen[:-1]]
     assert len(short) == len(CANDIDATES)
     for weights in short:
@@ -260,6 +264,7 @@ def test_held_out_rows_do_not_reach_the_runs_that_are_scored_on_them(waves, monk
     assert not (np.asarray(seen[-1].data.rows.weights)[: len(x)] == 0).any()
 
 
+@pytest.mark.slow
 def test_a_candidate_that_diverges_is_not_chosen(waves, monkeypatch):
     run = FunctionalBNN._run
 

@@ -50,7 +50,7 @@ def data(tmp_path):
     return tmp_path / "data"
 
 
-OFTEN = {"gp", "bbb"}
+OFTEN = {"gp"}
 ALL = [name if name in OFTEN else pytest.param(name, marks=pytest.mark.slow) for name in sorted(RUNNERS)]
 
 
@@ -74,6 +74,7 @@ def test_a_run_is_fixed_by_its_name(data):
     assert len(seeds) == 4
 
 
+@pytest.mark.slow
 def test_a_step_that_is_too_long_is_a_diverged_record_not_a_crash(data):
     record = run("small", 0, "sgld", replace(TINY, step_size=1e6), data)
     assert record["diverged"]

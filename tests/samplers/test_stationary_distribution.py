@@ -85,7 +85,10 @@ def stationary_covariance(step, noise):
     return scipy.linalg.solve_discrete_lyapunov(A, B @ B.T)[:FEATURES, :FEATURES]
 
 
-@pytest.mark.parametrize("integrator", ["baoab", "obabo", "leapfrog"])
+SLOW_INTEGRATORS = [pytest.param(name, marks=pytest.mark.slow) for name in ("obabo", "leapfrog")]
+
+
+@pytest.mark.parametrize("integrator", ["baoab", *SLOW_INTEGRATORS])
 def test_functional_momentum_has_the_variance_of_its_discretisation(integrator):
     """With a linear network E(z) = ½ zᵀ A z, so the integrator is a linear recursion with a known law."""
     model = linear_gaussian()

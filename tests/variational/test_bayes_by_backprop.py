@@ -39,6 +39,7 @@ def test_a_mixture_of_equal_scales_is_the_gaussian_prior():
     assert difference.std() > 0
 
 
+@pytest.mark.slow
 def test_a_narrow_component_prunes_weights():
     x = np.linspace(-1, 1, 30)
     posterior = parameter_space(MLP((10,), initial="fan_in"), x, 0 * x, likelihood=Gaussian(1.0))

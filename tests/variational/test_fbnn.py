@@ -73,7 +73,9 @@ def test_the_gradient_is_that_of_the_bound_where_q_is_gaussian_in_function_space
     np.testing.assert_allclose(estimate.log_std, exact.log_std, atol=0.2 * float(jnp.abs(exact.log_std).max()))
 
 
-@pytest.mark.parametrize(("weighting", "batch_size"), [("published", 2), ("bound", None)])
+@pytest.mark.parametrize(
+    ("weighting", "batch_size"), [pytest.param("published", 2, marks=pytest.mark.slow), ("bound", None)]
+)
 def test_the_prior_keeps_its_strength_in_small_batches(weighting, batch_size):
     """A nearly white prior N(0, 1) and noise of 1: the posterior at each datum y = 2 is N(1, ½)."""
     x = np.arange(8.0)
@@ -93,6 +95,7 @@ def test_the_prior_keeps_its_strength_in_small_batches(weighting, batch_size):
     assert prediction.epistemic.mean() == pytest.approx(np.sqrt(0.5), abs=0.12)
 
 
+@pytest.mark.slow
 def test_the_weightings_differ_by_the_factor_of_the_batch():
     """The gradient is g_misfit + κ g_KL, with κ = N/n = 4 as published and 1 otherwise."""
     x = np.linspace(-1, 1, 8)
@@ -112,6 +115,7 @@ def test_the_weightings_differ_by_the_factor_of_the_batch():
     )
 
 
+@pytest.mark.slow
 def test_classes_with_a_kernel_of_their_own_are_fitted():
     x = np.linspace(-1, 1, 40)
     target = function_space(

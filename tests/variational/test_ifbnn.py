@@ -49,6 +49,7 @@ def test_q_follows_the_data():
     np.testing.assert_allclose(samples.predict(X).mean[:, 0], np.cos(X), atol=0.25)
 
 
+@pytest.mark.slow
 def test_the_coupling_pulls_the_bridge_to_q():
     """Its gradient gets c times that of the divergence, and q's stays as it is."""
     target = posterior(measurement.fixed(X))
