@@ -34,6 +34,7 @@ def short_demo(monkeypatch):
         iterations=80,
         samples=8,
         adam_steps=20,
+        chains=1,
         fit_steps=30,
         function_draws=8,
         functions=4,

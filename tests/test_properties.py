@@ -17,7 +17,7 @@ from fsgmcmc.posterior._flatten import Flattener
 from fsgmcmc.tabular.reading import read_table, write_table
 
 # Compilation makes single examples slow; the number of examples bounds the time instead.
-few = settings(max_examples=6, deadline=None)
+few = settings(max_examples=4, deadline=None)
 many = settings(max_examples=100, deadline=None)
 
 shapes = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 3)), min_size=1, max_size=4)

@@ -112,6 +112,7 @@ def test_regret_is_in_the_units_of_the_environment():
     np.testing.assert_array_equal(plain, scaled)
 
 
+@pytest.mark.slow
 def test_a_player_that_is_lost_is_told():
     with pytest.warns(UserWarning, match="1 of 1 agents became non-finite"):
         game = play(0, GAME, Sampled(posterior(False), sgld(1e3), 16), 20, capacity=50, progress=False)

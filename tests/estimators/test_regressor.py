@@ -74,8 +74,7 @@ def test_it_does_not_know_what_it_has_not_seen(regressor):
     inside, outside = regressor.predict([[0.0], [300.0]], return_std=True)[1]
     assert outside > 3 * inside
     near, far = regressor.novelty([[0.0], [300.0]])
-    assert near < regressor.novelty_.threshold < far
-    assert far == pytest.approx(1.0, abs=1e-3)
+    assert near < 1 < far
 
 
 def test_what_is_said_of_a_row_does_not_depend_on_its_neighbours(waves, regressor):
@@ -231,7 +230,16 @@ def test_novelty_is_the_distance_of_the_kernel():
     nearest = np.sqrt(np.square(new - x).sum(axis=1)).min()
     correlation = (1 + np.sqrt(3) * nearest / 2) * np.exp(-np.sqrt(3) * nearest / 2)
     assert novelty.distance(new)[0] == pytest.approx(np.sqrt(1 - correlation), rel=1e-3)
-    assert np.mean(novelty.is_new(np.random.default_rng(1).normal(size=(500, 2)).astype(np.float32))) < 0.05
+    assert np.mean(novelty.score(np.random.default_rng(1).normal(size=(500, 2)).astype(np.float32)) > 1) < 0.05
+
+
+def test_a_shift_that_the_kernel_does_not_see_is_new():
+    """The second feature has a lengthscale of a thousand ranges."""
+    x = np.random.default_rng(0).uniform(size=(200, 2)).astype(np.float32)
+    novelty = Novelty.of(GaussianProcess(rbf([1.0, 1e3])), x)
+    later = np.array([[0.5, 1.04], [0.5, 1.2]], np.float32)
+    assert novelty.distance(later).max() < novelty.threshold
+    np.testing.assert_array_equal(novelty.score(later) > 1, [False, True])
 
 
 @pytest.fixture(scope="module")

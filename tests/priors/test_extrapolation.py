@@ -36,6 +36,14 @@ def test_most_rows_keep_the_network_and_far_points_do_not(beyond):
     assert not blended.spread[:, kept].any()
 
 
+def test_the_excess_is_that_of_the_spread_over_what_most_rows_have(beyond):
+    """Far away v is the prior's variance, 1, and q + σ² that of a row given the others."""
+    assert beyond.excess(X).max() < 1
+    usual = np.mean([expert.threshold.item() + 0.1**2 for expert in beyond.experts])
+    added = np.mean([1 - expert.threshold.item() for expert in beyond.experts])
+    assert beyond.excess([[60.0]]).item() == pytest.approx(np.sqrt(added / usual), rel=1e-6)
+
+
 def test_the_threshold_is_the_quantile_of_the_variance_given_the_other_rows(beyond):
     """Each row left out in turn, instead of the formula 1/[C⁻¹]_ii − σ²."""
     for process, expert in zip(PROCESSES, beyond.experts, strict=True):

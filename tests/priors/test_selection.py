@@ -30,6 +30,7 @@ def test_evidence_finds_the_smoothness_that_made_the_data(kernel, name):
     assert selection.fit.noise == pytest.approx(0.1, rel=0.5)
 
 
+@pytest.mark.slow
 def test_a_sum_wins_where_the_data_are_a_sum():
     y = 3 * X[:, 0] + 0.5 * np.sin(6 * X[:, 1]) + 0.05 * np.random.default_rng(3).standard_normal(len(X))
     selection = select_kernel(X, y, grammar=("linear", "rbf", "rbf + linear"))

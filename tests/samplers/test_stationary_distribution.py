@@ -168,7 +168,7 @@ def test_resampled_momentum_leaves_the_standard_normal_unchanged(integrator, inn
     assert abs(variance / expected - 1) < 0.02
 
 
-@pytest.mark.parametrize("inner", [2, 5, 10, 50])
+@pytest.mark.parametrize("inner", [2, 5, *(pytest.param(inner, marks=pytest.mark.slow) for inner in (10, 50))])
 def test_euler_is_biased_by_inner_steps_over_one_less(inner):
     """The paper's literal update is biased at any step size, and is kept to show just that.
 

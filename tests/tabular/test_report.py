@@ -65,7 +65,7 @@ def model_of(estimator: Any, **changes: Any) -> TableModel:
     """A model whose estimator was never fitted, but looks as if."""
     process = GaussianProcess(rbf())
     estimator.scale_ = Standardiser(np.zeros(1), np.ones(1))
-    estimator.novelty_ = Novelty(process, np.zeros((3, 1), np.float32), 0.5)
+    estimator.novelty_ = Novelty(process, np.zeros((3, 1), np.float32), 0.5, np.zeros(1), np.ones(1))
     estimator.energy_, estimator.info_ = np.zeros((4, 25)), {"interrupted": False}
     estimator.kernel_, estimator.n_rows_ = "linear + rbf", 1234
     estimator.noise_, estimator.likelihood_ = 1.0, StudentT(1.0)
@@ -277,7 +277,7 @@ def test_an_approximation_is_not_said_to_have_sampled(tmp_path):
 def test_rows_beyond_the_training_data_are_counted_and_compared():
     model, held = model_of(FunctionalBNNRegressor()), regression(100)
     beyond = np.arange(100) < 20
-    far = dataclasses.replace(held, y=np.where(beyond, held.y + 7, held.y), novelty=np.where(beyond, 0.9, 0.1))
+    far = dataclasses.replace(held, y=np.where(beyond, held.y + 7, held.y), novelty=np.where(beyond, 1.8, 0.2))
 
     def first_sentence(held: HoldoutResult) -> str:
         return checks.extrapolation(model, checks.facts_of(model, held))[0]
@@ -287,9 +287,9 @@ def test_rows_beyond_the_training_data_are_counted_and_compared():
     assert first_sentence(far).startswith(f"20 of 100 held-out rows ({percent(0.2)}) extrapolate.")
     assert f"{errors[0]} there and {errors[1]} elsewhere" in first_sentence(far)
     assert "too few to compare" in first_sentence(
-        dataclasses.replace(held, novelty=np.where(np.arange(100) < 3, 0.9, 0.1))
+        dataclasses.replace(held, novelty=np.where(np.arange(100) < 3, 1.8, 0.2))
     )
-    assert "1 held-out row (" in first_sentence(dataclasses.replace(regression(1), novelty=np.ones(1)))
+    assert "1 held-out row (" in first_sentence(dataclasses.replace(regression(1), novelty=2 * np.ones(1)))
 
 
 @pytest.mark.parametrize("classes", [2, 13, 50])

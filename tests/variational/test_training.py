@@ -93,7 +93,9 @@ def test_gradients_through_draws_are_those_of_cutting_the_vector():
     assert (np.asarray(found.mean) == 0).any()
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "ifbnn" else name for name in METHODS]
+)
 def test_the_learning_curve_falls_and_the_draws_predict(name):
     samples = fit(0, *METHODS[name], steps=600, learning_rate=1e-2, draws=30)
     loss = samples.info["loss"]

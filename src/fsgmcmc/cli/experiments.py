@@ -64,7 +64,9 @@ Methods = Annotated[str | None, typer.Option(help="Names joined by commas, or al
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for extrapolation.png and extrapolation.json.")],
     seed: Annotated[int, typer.Option(min=0, help="Seed of the data and of the chains.")] = 3,
-    chains: Annotated[int, typer.Option(min=1, help="Independent chains of each sampler.")] = 1,
+    chains: Annotated[
+        int | None, typer.Option(min=1, help="Independent chains of each sampler; by default those of the preset.")
+    ] = None,
     preset: Annotated[str, typer.Option(help="tuned, or paper: as printed, with measured steps.")] = "tuned",
     methods: Methods = None,
 ) -> None:
@@ -79,7 +81,8 @@ def demo(
         chosen = names.chosen(methods or "all", config.METHODS, "method")
         (preset,) = names.chosen(preset, config.PRESETS, "preset")
     writable(out)
-    settings = replace(config.PRESETS[preset], seed=seed, chains=chains)
+    settings = replace(config.PRESETS[preset], seed=seed)
+    settings = settings if chains is None else replace(settings, chains=chains)
     result = run.run(settings, chosen, report=lambda text: console.print(f"[dim]{text} …[/dim]"))
     report.write(result, out)
     print_table(console, report.table(result))

@@ -161,12 +161,15 @@ class FunctionalBNN(BaseEstimator, ABC):
         return network / max(float(np.median(processes)), NEGLIGIBLE)
 
     def novelty(self, X: Any) -> np.ndarray:
-        """Distance of each row from the training data in the prior's metric: 0 on a training row, 1 far from all.
+        """How far each row lies from the training data; above 1 it extrapolates.
 
-        Distances are those of the kernel to the nearest training row, sqrt(½ (k(x, x) + k(x', x') − 2 k(x, x')) / v)
-        with v the prior's variance. `novelty_.threshold` is the 99 % quantile of the distances between training rows.
+        The largest of three ratios: the distance to the nearest training row in the metric of the kernel, to the 99 %
+        quantile of the distances between training rows; the distance from the range of a feature, to 5 % of it; and,
+        with extrapolation="process", the standard deviation that the processes add there, to that at most rows.
         """
-        return self.novelty_.distance(self._inputs(X))
+        x = self._inputs(X)
+        score = self.novelty_.score(x)
+        return score if self.extrapolation_ is None else np.maximum(score, self.extrapolation_.excess(x))
 
     def _check_params(self) -> None:
         if not isinstance(self.method, str) or self.method not in (known := ("auto", *methods.INFERENCE)):

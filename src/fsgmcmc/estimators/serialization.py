@@ -28,7 +28,7 @@ from fsgmcmc.priors import GaussianProcess, kernel_by_name
 from fsgmcmc.priors.extrapolation import Extrapolation
 
 SCHEMA = "fsgmcmc-model"
-VERSION = 6  # 6 has the network
+VERSION = 7  # 7 has the range of the features
 ESTIMATORS = {"regression": FunctionalBNNRegressor, "classification": FunctionalBNNClassifier}
 # Parameters of the run, not of the model.
 NOT_KEPT = ("progress", "checkpoint", "random_state")
@@ -58,6 +58,8 @@ def save_model(estimator: FunctionalBNN, folder: str | Path, extra: dict[str, An
         "shift": scale.x_mean,
         "scale": scale.x_std,
         "reference": novelty.reference,
+        "lowest": novelty.lowest,
+        "highest": novelty.highest,
         **_process_arrays("prior", estimator.prior_),
     }
     if beyond is not None:
@@ -214,7 +216,9 @@ def _estimator(document: dict[str, Any], arrays: dict[str, np.ndarray]) -> Funct
         noise = [arrays[f"beyond{index}_noise"] for index in range(len(words))]
         rows = arrays["beyond_x"], arrays["beyond_y"]
         estimator.extrapolation_ = Extrapolation.of(processes, *rows, noise, words)
-    estimator.novelty_ = Novelty(estimator.prior_, arrays["reference"], document["threshold"])
+    estimator.novelty_ = Novelty(
+        estimator.prior_, arrays["reference"], document["threshold"], arrays["lowest"], arrays["highest"]
+    )
     estimator.positions_, estimator.energy_ = arrays["positions"], arrays["energy"]
     estimator.kernel_, estimator.n_rows_, estimator.info_ = document["kernel"], document["rows"], document["info"]
     estimator.n_features_in_ = document["features"]

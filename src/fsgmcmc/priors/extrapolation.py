@@ -111,6 +111,14 @@ class Extrapolation:
         """a(x) of each process, (processes, points, outputs)."""
         return np.stack([_hand_over(expert, moments)[0] for expert, moments in self._moments(x)])
 
+    def excess(self, x: ArrayLike) -> np.ndarray:
+        """sqrt(mean_k a v / mean_k (q + σ²)), largest over outputs: what is added to what most rows have, (points,)."""
+        added, usual = 0.0, 0.0
+        for expert, moments in self._moments(x):
+            a, _, v = _hand_over(expert, moments)
+            added, usual = added + a * v, usual + expert.threshold + np.mean(np.square(expert.posterior.noise))
+        return np.sqrt(np.max(added / usual, axis=1))
+
     def blend(self, x: ArrayLike, functions: np.ndarray) -> Blend:
         """Means and spread of f̃ at points x for function draws (draws, points, outputs)."""
         means, spreads = np.array(functions, np.float64), np.zeros(functions.shape)

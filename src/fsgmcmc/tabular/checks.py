@@ -11,7 +11,6 @@ import numpy as np
 import scipy  # submodules are loaded at first use
 
 from fsgmcmc import methods
-from fsgmcmc.estimators.novelty import QUANTILE
 from fsgmcmc.predictions import GaussianPrediction
 from fsgmcmc.tabular import figures
 from fsgmcmc.tabular._page import Mark, count, number, percent
@@ -203,13 +202,13 @@ def extrapolation(model: TableModel, facts: Facts | None) -> list[str]:
     if not model.is_regression:
         risk = "probabilities may be overconfident"
     meaning = (
-        f"A row extrapolates if its nearest training row is farther away than for {percent(QUANTILE)} of the training "
-        f"rows themselves. There are few data there: a prediction depends on {prior}, and its {risk}. Do not rely on "
+        "A row extrapolates if it lies outside the range of a column, or farther from the training rows than these "
+        f"from each other. There are few data there: a prediction depends on {prior}, and its {risk}. Do not rely on "
         "it. The column “extrapolates” of the predictions marks such rows."
     )
     if facts is None:
         return [meaning]
-    beyond, rows = facts.holdout.novelty > model.estimator.novelty_.limit, len(facts.loss)
+    beyond, rows = facts.holdout.novelty > 1, len(facts.loss)
     n, held_out = int(beyond.sum()), count(rows, "held-out row")
     if not n:
         return [f"None of the {held_out} extrapolates, so rows that do were not checked.", meaning]

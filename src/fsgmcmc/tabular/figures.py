@@ -150,17 +150,15 @@ def confusion_figure(prediction: CategoricalPrediction, y: np.ndarray, classes: 
 
 def novelty_figure(
     novelty: np.ndarray,
-    limit: float,
     height: np.ndarray,
     wrong: np.ndarray,
     names: Sequence[str],
     reach: np.ndarray | None = None,
 ) -> bytes:
-    """Rows by their distance from the training rows.
+    """Rows by their novelty; those above 1 extrapolate.
 
     Args:
-        novelty: The distances.
-        limit: The distance beyond which a row extrapolates.
+        novelty: How far the rows lie from the training rows.
         height: Value on the vertical axis.
         wrong: Rows that are marked as errors.
         names: Labels of the vertical axis, of other rows and of errors.
@@ -169,13 +167,15 @@ def novelty_figure(
     order = np.unique(np.linspace(0, len(novelty) - 1, MOST_POINTS).round().astype(int))
 
     def draw(axes: "Axes") -> None:
-        far = 1.15 * (float(max(novelty.max(), limit)) or 1.0)
-        axes.axvspan(limit, far, color=PALE, alpha=0.14, lw=0)
+        far = 1.15 * max(float(novelty.max()), 1.0)
+        axes.axvspan(1.0, far, color=PALE, alpha=0.14, lw=0)
         if reach is not None:
             axes.plot(novelty[order], reach[order], "_", color=BAND, alpha=0.7, ms=5, label="half the interval")
         _dots(axes, novelty[order], height[order], wrong[order], names[1], names[2])
         top = max(float(each.max()) for each in (height, reach) if each is not None)
-        axes.set(xlabel="distance to the nearest training row", ylabel=names[0], xlim=(-0.03 * far, far))
+        axes.set(
+            xlabel="distance from the training rows (above 1: extrapolates)", ylabel=names[0], xlim=(-0.03 * far, far)
+        )
         axes.set_ylim(-0.02 * top, 1.06 * top or 1.0)
         _legend(axes)
 

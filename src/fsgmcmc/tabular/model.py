@@ -133,7 +133,7 @@ class TableModel:
             answer["label"] = model.classes_[probabilities.argmax(axis=1)]
             for label, column in zip(model.classes_, probabilities.T, strict=True):
                 answer[f"p({label})"] = column
-        answer["extrapolates"] = model.novelty_.is_new(model.scale_.x(x))
+        answer["extrapolates"] = model.novelty(x) > 1
         return answer
 
     def evaluate(self, frame: pd.DataFrame) -> HoldoutResult:

@@ -67,8 +67,7 @@ def write_report(model: TableModel, holdout: HoldoutResult | None, folder: Path,
 def _pictures(model: TableModel, facts: checks.Facts) -> dict[str, Picture]:
     holdout, y, prediction = facts.holdout, facts.holdout.y, facts.holdout.prediction
     band = f"Grey: where {percent(figures.CHANCE)} of calibrated models lie with this many rows."
-    beyond = "Grey: farther from the training rows than the threshold."
-    limit = model.estimator.novelty_.limit
+    beyond = "Grey: rows that extrapolate."
     if isinstance(prediction, GaussianPrediction):
         names = ("error", "error", "outside its interval")
         height, width = np.sqrt(facts.loss), facts.width / 2
@@ -85,7 +84,7 @@ def _pictures(model: TableModel, facts: checks.Facts) -> dict[str, Picture]:
         first = f"Is it correct as often as stated? Below the dashed line it is overconfident. {band} Numbers are rows."
         second = f"Held-out rows by class; the diagonal is correct. {_confused(prediction, y, classes)}"
         third = f"Held-out rows: confidence of the model. {beyond}"
-    small = figures.novelty_figure(holdout.novelty, limit, height, facts.wrong, names, width)
+    small = figures.novelty_figure(holdout.novelty, height, facts.wrong, names, width)
     return {
         "calibration": Picture(drawn[0], first, figures.NARROW),
         "predictions": Picture(drawn[1], second, figures.WIDE),

@@ -54,7 +54,7 @@ class Config:
     burn_in: int = 2000
     iterations: int = 8000
     samples: int = 80
-    chains: int = 1
+    chains: int = 4
     decay: float = 0.9
     adam_steps: int = 500
     fit_steps: int = 10_000
@@ -65,4 +65,4 @@ class Config:
     test_points: int = 500
 
 
-PRESETS = {"tuned": Config(), "paper": Config(grid=0, waves=False, adapted=False)}
+PRESETS = {"tuned": Config(), "paper": Config(grid=0, waves=False, adapted=False, chains=1)}
