@@ -8,7 +8,8 @@ import pytest
 from fsgmcmc.priors import pretraining
 from fsgmcmc.priors.gaussian_process import GaussianProcess, gaussian
 from fsgmcmc.priors.kernels import kernel_by_name, linear, rbf
-from fsgmcmc.priors.pretraining import log_normal, pretrain
+from fsgmcmc.priors.marginal_likelihood import log_normal
+from fsgmcmc.priors.pretraining import pretrain
 
 
 def paper_data(seed):

@@ -1,13 +1,9 @@
-"""What the two estimators share: rows, chains and draws.
-
-A fit depends on the set of rows and their weights, not on their order: equal rows are merged, their weights summed, and
-the rest is put into one order before anything random happens. A weight of 2 is therefore a row seen twice, exactly.
-"""
+"""What the two estimators share: a posterior, chains and draws."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -23,6 +19,7 @@ from fsgmcmc.estimators import candidates
 from fsgmcmc.estimators.candidates import Candidate, Tried
 from fsgmcmc.estimators.novelty import Novelty
 from fsgmcmc.estimators.prior import FittedPrior
+from fsgmcmc.estimators.rows import Prepared, Rows, distinct_rows
 from fsgmcmc.inference.sample import sample
 from fsgmcmc.likelihoods import Likelihood
 from fsgmcmc.networks import MLP
@@ -51,34 +48,6 @@ NEGLIGIBLE = 0.02
 STRETCH = 2.0
 # Adam's learning rate for the variational methods.
 LEARNING_RATE = 0.01
-
-
-class Rows(NamedTuple):
-    """Distinct rows in one order, in the units of the data, and how often each counts."""
-
-    x: np.ndarray
-    y: np.ndarray
-    weights: np.ndarray
-
-
-class Prepared(NamedTuple):
-    """What the targets of some rows give: a prior, a likelihood, and targets in the units of the function.
-
-    Attributes:
-        prior: The Gaussian process of the kernel, and others.
-        likelihood: Of the standardised targets.
-        y: The standardised targets.
-        latent: Values of the function with noise, which the processes are given.
-        noise: The standard deviation of `latent` beside each process of `prior.beyond`.
-        nugget: Of the network's prior.
-    """
-
-    prior: FittedPrior
-    likelihood: Likelihood
-    y: np.ndarray
-    latent: np.ndarray
-    noise: tuple[Any, ...]
-    nugget: float
 
 
 class FunctionalBNN(BaseEstimator, ABC):
@@ -184,11 +153,7 @@ class FunctionalBNN(BaseEstimator, ABC):
     def _rows(self, X: Any, y: np.ndarray, sample_weight: Any) -> Rows:
         """The rows as they are fitted; `scale_` is set."""
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        seen = weights > 0
-        both, place = np.unique(np.column_stack([X, y])[seen], axis=0, return_inverse=True)
-        weights = np.bincount(place.ravel(), weights[seen])
-        order = np.random.default_rng(0).permutation(len(both))
-        rows = Rows(both[order, :-1], both[order, -1], weights[order])
+        rows = distinct_rows(X, y, weights)
         with np.errstate(over="ignore"):
             self.scale_ = Standardiser(*moments(rows.x, rows.weights))
         if not np.isfinite(self.scale_.x_std).all():

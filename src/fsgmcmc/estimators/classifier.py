@@ -8,8 +8,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from fsgmcmc import defaults
-from fsgmcmc.estimators.base import FunctionalBNN, Prepared, Rows
+from fsgmcmc.estimators.base import FunctionalBNN
 from fsgmcmc.estimators.prior import FittedPrior, of_classes
+from fsgmcmc.estimators.rows import Prepared, Rows
 from fsgmcmc.likelihoods import Dirichlet
 from fsgmcmc.predictions import CategoricalPrediction
 from fsgmcmc.priors.dirichlet import dirichlet_targets

@@ -11,8 +11,9 @@ from sklearn.utils.validation import validate_data
 from fsgmcmc import defaults, methods
 from fsgmcmc.data.standardiser import moments
 from fsgmcmc.estimators import noise
-from fsgmcmc.estimators.base import FunctionalBNN, Prepared, Rows
+from fsgmcmc.estimators.base import FunctionalBNN
 from fsgmcmc.estimators.prior import FittedPrior, of_targets
+from fsgmcmc.estimators.rows import Prepared, Rows
 from fsgmcmc.likelihoods import Gaussian, Likelihood
 
 NOISE_DISTRIBUTIONS = ("student", "gaussian")

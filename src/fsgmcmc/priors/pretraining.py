@@ -13,39 +13,25 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 import scipy  # submodules are loaded at first use
-from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float
+from jaxtyping import Float
 from numpy.typing import ArrayLike, NDArray
 from tinygp.kernels import Kernel
 
 from fsgmcmc import _checks
 from fsgmcmc._threads import one_blas_thread
 from fsgmcmc.priors import _host
-from fsgmcmc.priors._host import UnknownKernelError
-from fsgmcmc.priors.gaussian_process import (
-    GaussianProcess,
-    by_output,
-    check_data,
-    gaussian,
-    in_float64,
-    observed,
-)
+from fsgmcmc.priors.gaussian_process import GaussianProcess, check_data, in_float64
 from fsgmcmc.priors.kernels import is_hyperparameter, kernel_by_name
+from fsgmcmc.priors.marginal_likelihood import FAILURE, LENGTHS, VARIANCE, FitSpace, Model
 
-# Fields of kernels in units of x, and the field in units of y².
-LENGTHS = ("scale", "factor", "period")
-VARIANCE = "value"
 # Initial lengthscales are between this multiple of the median distance and 1, times log-normal factors of this log-sd.
 SHORTEST_START = 0.1
 START_SPREAD = 0.5
-# Noise sd in units of the sd of y: its initial value, its lower bound, and the value at which it explains everything.
+# Noise sd in units of the sd of y: its initial value, and the value at which it explains everything.
 NOISE_START = 0.3
-NOISE_FLOOR = 1e-3
 NOISE_ALONE = 0.98
 # With fewer rows the warning about noise is not given; shared variance below this fraction of the total is no signal.
 FEW_ROWS = 10
@@ -53,11 +39,8 @@ NEGLIGIBLE = 1e-3
 # If there are more rows, the starts are compared on this many of them, and only the best is fitted to all.
 SCREENING_ROWS = 256
 SIGNAL_STEPS = 10
-# How far a logarithm may lie outside the range of its starts.
-REACH = np.log(1e4)
+# How far a screened logarithm may lie outside the range of the starts.
 NEAR = np.log(10.0)
-# The loss where the Cholesky factorisation fails.
-FAILURE = 1e25
 
 
 class Pretrained(NamedTuple):
@@ -73,12 +56,6 @@ class Pretrained(NamedTuple):
     noise: float | np.ndarray
     evidence: float
     trace: Float[np.ndarray, " iterations"]
-
-
-class _Model(NamedTuple):
-    kernel: Any
-    mean: Any
-    noise: Any
 
 
 def pretrain(
@@ -135,8 +112,8 @@ def pretrain(
     constant = sd <= np.finfo(np.float32).eps * np.abs(y).max()
     unit = 1.0 if constant else sd
     mean = np.broadcast_to(np.asarray(prior.mean, np.float64), y.shape[1]) if learn_mean else prior.mean
-    first = _Model(prior.kernel, mean, NOISE_START * unit if noise is None else used_noise)
-    space = _Space(first, _Model(jax.tree.map(is_hyperparameter, prior.kernel), learn_mean, noise is None), unit)
+    first = Model(prior.kernel, mean, NOISE_START * unit if noise is None else used_noise)
+    space = FitSpace(first, Model(jax.tree.map(is_hyperparameter, prior.kernel), learn_mean, noise is None), unit)
     begins = _starts(space, x[:SCREENING_ROWS], y.mean(axis=0), starts, rng)
     if len(begins) > 1 and (is_period := space.named("period") & space.logs).any():
         # The evidence has a mode for almost every period: one start is at that of the data.
@@ -170,80 +147,6 @@ def pretrain(
     return Pretrained(fitted, fitted_noise, best.evidence, best.trace)
 
 
-class _Space:
-    """The fitted values as a vector z: logarithms of values with a positive start, the mean in units of the sd of y."""
-
-    def __init__(self, first: _Model, is_fitted: _Model, unit: float) -> None:
-        fitted, self.fixed = eqx.partition(first, is_fitted)
-        self.is_fitted = is_fitted
-        paths = jax.tree.leaves_with_path(fitted)
-        if not paths:
-            raise ValueError("nothing to fit: the kernel has no floats, and mean and noise are given")
-        self.unit = unit
-        self.structure = jax.tree.structure(fitted)
-        self.names = [_name(path) for path, _ in paths]
-        self.shapes = [np.shape(leaf) for _, leaf in paths]
-        self.ends = np.cumsum([np.prod(shape, dtype=int) for shape in self.shapes])[:-1]
-        self.logs = self.vector([bool(np.all(leaf > 0)) for _, leaf in paths]) & ~self.named("mean")
-        self.units = np.where(self.named("mean"), unit, 1.0)
-        values = self.vector([leaf for _, leaf in paths])
-        self.first = np.where(self.logs, np.log(np.where(self.logs, values, 1.0)), values / self.units)
-        with jax.enable_x64(True):
-            self.unravel = ravel_pytree(jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), fitted))[1]
-
-    def vector(self, values: list[Any]) -> np.ndarray:
-        """One value for each leaf, broadcast to its shape, as a vector."""
-        pairs = zip(values, self.shapes, strict=True)
-        return np.concatenate([np.broadcast_to(value, shape).ravel() for value, shape in pairs])
-
-    def named(self, *names: str) -> np.ndarray:
-        """A mask of the entries that belong to fields of these names."""
-        return self.vector([name in names for name in self.names])
-
-    def model(self, z: np.ndarray) -> _Model:
-        """The model at z; its leaves are Python floats and NumPy arrays."""
-        values = np.where(self.logs, np.exp(np.where(self.logs, z, 0.0)), z * self.units)
-        parts = np.split(values, self.ends)
-        pairs = zip(parts, self.shapes, strict=True)
-        leaves = [part.reshape(shape) if shape else float(part[0]) for part, shape in pairs]
-        return eqx.combine(jax.tree.unflatten(self.structure, leaves), self.fixed)
-
-    def bounds(self, begins: np.ndarray) -> list[tuple[float, float]]:
-        """A finite range for logarithms, around all starts; the noise has a floor."""
-        reach = np.where(self.logs, REACH, np.inf)
-        floor = np.where(self.named("noise"), np.log(NOISE_FLOOR * self.unit), -np.inf)
-        lower = np.maximum(begins.min(axis=0) - reach, floor)
-        return list(zip(lower, begins.max(axis=0) + reach, strict=True))
-
-    def loss(self, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> tuple[float, np.ndarray]:
-        """−log marginal likelihood of x and y, which are the first rows, and its gradient."""
-        noise = self.fixed.noise
-        fixed = self.fixed._replace(noise=noise[: len(x)] if np.ndim(noise) else noise)
-        try:
-            value, gradient = self._closed_form(x, y, z, fixed)
-        except UnknownKernelError:
-            with jax.enable_x64(True):
-                found, gradient = map(np.asarray, _loss(z, self.unravel, self.logs, self.units, fixed, x, y))
-            value = float(found)
-        if not (np.isfinite(value) and np.isfinite(gradient).all()):
-            return FAILURE, np.zeros_like(z)
-        return value, gradient
-
-    def _closed_form(self, x: np.ndarray, y: np.ndarray, z: np.ndarray, fixed: _Model) -> tuple[float, np.ndarray]:
-        """`loss` of a kernel that needs no compilation."""
-        model = self.model(z)
-        model = model if fixed.noise is None else model._replace(noise=fixed.noise)
-        value, derivatives = _host.loss(model.kernel, model.mean, model.noise, x, y)
-        leaves = jax.tree.leaves(eqx.filter(_Model(*derivatives), self.is_fitted))
-        units = np.where(self.logs, np.exp(np.where(self.logs, z, 0.0)), self.units)
-        return value, units * np.concatenate([np.ravel(leaf) for leaf in leaves])
-
-
-def _name(path: tuple[Any, ...]) -> str:
-    name = getattr(path[-1], "name", "")
-    return name if len(path) == 1 or name in (*LENGTHS, VARIANCE) else "other"
-
-
 def _distinct(x: np.ndarray, y: np.ndarray, noise: np.ndarray) -> NDArray[np.int64]:
     """Rows without exact duplicates, because duplicates would imply that there is no noise."""
     columns = [x, y] if noise.ndim == 0 else [x, y, noise.reshape(len(x), -1)]
@@ -251,7 +154,7 @@ def _distinct(x: np.ndarray, y: np.ndarray, noise: np.ndarray) -> NDArray[np.int
 
 
 def _starts(
-    space: _Space, x: np.ndarray, mean: np.ndarray, count: int, rng: np.random.Generator
+    space: FitSpace, x: np.ndarray, mean: np.ndarray, count: int, rng: np.random.Generator
 ) -> Float[np.ndarray, "starts z"]:
     """The values of the user first, then values that depend on the scales of the data."""
     # A distance in d features is about √d times a distance in one feature.
@@ -319,43 +222,9 @@ def _climb(loss: Callable[..., Any], z: np.ndarray, bounds: list[tuple[float, fl
     return _Climb(-float(result.fun), result.x, np.array(trace))
 
 
-def _noise_alone(model: _Model, x: np.ndarray, sd: float) -> bool:
+def _noise_alone(model: Model, x: np.ndarray, sd: float) -> bool:
     K = _host.evaluate(model.kernel, x, x)
     own = np.diagonal(K, axis1=-2, axis2=-1)
     shared = np.sqrt((np.square(K).sum(axis=(-2, -1)) - np.square(own).sum(axis=-1)).mean()) / len(x)
     total = own.mean() + np.square(model.noise).mean()
     return bool(shared < NEGLIGIBLE * total or np.mean(model.noise) > NOISE_ALONE * sd)
-
-
-def _values(z: Any, logs: Any, units: Any) -> Array:
-    return jnp.where(logs, jnp.exp(jnp.where(logs, z, 0.0)), z * units)
-
-
-@partial(jax.jit, static_argnames="unravel")
-def _loss(z: Any, unravel: Any, logs: Any, units: Any, fixed: _Model, x: Any, y: Any) -> tuple[Array, Array]:
-    def loss(z: Array) -> Array:
-        model = eqx.combine(unravel(_values(z, logs, units)), fixed)
-        return -by_output(log_normal, y - model.mean, observed(model.kernel, x, model.noise)).sum()
-
-    return jax.value_and_grad(loss)(z)
-
-
-@jax.custom_vjp
-def log_normal(residual: Float[Array, "M *c"], covariance: Float[Array, "M M"]) -> Float[Array, ""]:
-    """log N(r; 0, C) with its gradient in closed form; the gradient through the Cholesky factor takes twice as long."""
-    return gaussian(residual, covariance)[0]
-
-
-def _forward(residual: Array, covariance: Array) -> tuple[Array, tuple[Array, Array]]:
-    value, factor, alpha = gaussian(residual, covariance)
-    return value, (factor, alpha)
-
-
-def _backward(saved: tuple[Array, Array], cotangent: Array) -> tuple[Array, Array]:
-    factor, alpha = saved
-    columns = alpha.reshape(len(factor), -1)
-    inverse = jax.scipy.linalg.cho_solve((factor, True), jnp.eye(len(factor), dtype=factor.dtype))
-    return -cotangent * alpha, 0.5 * cotangent * (columns @ columns.T - columns.shape[1] * inverse)
-
-
-log_normal.defvjp(_forward, _backward)
