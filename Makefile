@@ -40,7 +40,7 @@ wheel: $(STAMP) ## build the wheel, install it into an empty environment and run
 	rm -rf dist build/wheel
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 	$(BIN)/python -m venv build/wheel
-	build/wheel/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
+	build/wheel/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt dist/*.whl
 	awk '/^```python/ { code = 1; next } /^```/ { if (code) exit } code' README.md > build/readme.py
 	cd build && wheel/bin/python -W error readme.py && wheel/bin/fsgmcmc --version
 
@@ -78,5 +78,5 @@ $(STAMP): pyproject.toml constraints.txt
 	fi; \
 	echo "Preparing $(VENV) with $$chosen (once, a minute or two)."; \
 	"$$chosen" -m venv --clear $(VENV); \
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'; \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[dev]'; \
 	echo "$$chosen" > $(STAMP)
