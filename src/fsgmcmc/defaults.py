@@ -1,7 +1,8 @@
 """What works without tuning from 20 to 100,000 rows; the estimators and the experiments share it.
 
-Few rows: all of them in every gradient, and the functional prior measured at all of them. Many rows: minibatches, and
-the prior measured at one of several fixed sets of points, another one at each step.
+Up to 1000 rows: all of them in every gradient, and the functional prior measured at all of them. Up to 4000: all of them
+in every gradient, and the prior measured at 1000 fixed points. More: minibatches, and the prior measured at one of
+several fixed sets of points, another one at each step.
 """
 
 import numpy as np
@@ -11,8 +12,10 @@ from fsgmcmc.likelihoods import Gaussian, StudentT
 from fsgmcmc.measurement import Measurement, fixed, sets
 from fsgmcmc.priors.gaussian_process import GaussianProcess
 
-# Training rows beyond which there are many; then so many of them in each gradient, and so many points in each set.
+# Training rows up to which the functional prior is measured at all of them, and points of a fixed set at the most.
 LARGE = 1000
+# Training rows up to which each gradient has all of them; beyond, so many, and so many points in each of several sets.
+FULL_BATCH = 4000
 BATCH_SIZE = 500
 POINTS, POINT_SETS = 200, 16
 # Points around few rows, and how far they lie from a row, in standard deviations of the features.
@@ -47,9 +50,9 @@ def padded_rows(rows: int) -> int:
     return max(-(-rows // eighth) * eighth, 64)
 
 
-def batch_size_for(rows: int, size: int = BATCH_SIZE) -> int | None:
-    """Rows of the likelihood in each gradient; None is all."""
-    return size if rows > LARGE else None
+def batch_size_for(rows: int, size: int = BATCH_SIZE, full: int = FULL_BATCH) -> int | None:
+    """Rows of the likelihood in each gradient; None is all, up to `full` rows."""
+    return size if rows > full else None
 
 
 def measured_at(x: np.ndarray) -> Measurement:
@@ -61,6 +64,9 @@ def measured_at(x: np.ndarray) -> Measurement:
     rng = np.random.default_rng(0)
     if len(x) <= LARGE:
         return fixed(np.concatenate([x, _around(rng, x, AROUND)]))
+    if len(x) <= FULL_BATCH:
+        rows = rng.permutation(len(x))[: LARGE - LARGE // 5]
+        return fixed(np.concatenate([x[rows], _around(rng, x, LARGE // 5)]))
     rows = rng.permutation(len(x))[: POINTS * POINT_SETS]
     return sets(np.concatenate([x[rows], _around(rng, x, len(rows) // 4)]), POINTS, POINT_SETS)
 

@@ -1,5 +1,7 @@
 """Classification: labels, probabilities and their uncertainty."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.datasets import make_blobs, make_moons
@@ -17,6 +19,10 @@ def test_labels_keep_their_names_and_probabilities_their_doubts():
     np.testing.assert_allclose(model.predict_proba(x).sum(axis=1), 1, rtol=1e-6)
     assert prediction.mutual_information[1] > 2 * prediction.mutual_information[0]
     assert model.sample_functions(x, 3).shape == (3, 80, 2)
+    # Beyond the rows it is less certain than its network, which is too sure there; among them it is the network.
+    network = replace(model.samples_, extrapolation=None).predict(model.scale_.x(np.array([x[0], [20.0, -20.0]])))
+    np.testing.assert_allclose(prediction.probabilities[0], network.probabilities[0], rtol=1e-5)
+    assert prediction.entropy[1] > network.entropy[1]
 
 
 @pytest.mark.slow

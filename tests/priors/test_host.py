@@ -28,13 +28,13 @@ def test_values_are_those_of_jax(word, features):
     np.testing.assert_allclose(evaluate(kernel, a), by_jax(kernel, a), rtol=1e-10)
 
 
-@pytest.mark.parametrize("rows_noise", [False, True])
+@pytest.mark.parametrize("shape", [(), (25,), (25, 2)], ids=["one noise", "by row", "by row and output"])
 @pytest.mark.parametrize("word", WORDS)
-def test_derivatives_are_limits_of_differences(word, rows_noise):
+def test_derivatives_are_limits_of_differences(word, shape):
     """Along a random direction of all numbers at once, for two outputs."""
     rng = np.random.default_rng(0)
     x, y = points(3), rng.normal(size=(25, 2))
-    kernel, mean, noise = kernel_by_name(word, 3), np.array([0.3, -0.2]), np.full(25, 0.4) if rows_noise else 0.4
+    kernel, mean, noise = kernel_by_name(word, 3), np.array([0.3, -0.2]), rng.uniform(0.3, 0.5, shape)
     leaves = jax.tree.leaves(kernel)
     is_fitted = [np.issubdtype(np.result_type(leaf), np.floating) for leaf in leaves]
     way = [rng.normal(size=np.shape(leaf)) if fit else 0 for leaf, fit in zip(leaves, is_fitted, strict=True)]
@@ -51,10 +51,11 @@ def test_derivatives_are_limits_of_differences(word, rows_noise):
     assert slope == pytest.approx(difference, rel=1e-6)
 
 
-def test_the_value_is_the_evidence():
-    x, y = points(2), points(2, seed=3)
+@pytest.mark.parametrize("shape", [(), (25,), (25, 2)], ids=["one noise", "by row", "by row and output"])
+def test_the_value_is_the_evidence(shape):
+    x, y, noise = points(2), points(2, seed=3), np.random.default_rng(0).uniform(0.3, 0.5, shape)
     kernel = kernel_by_name("matern32 + linear", 2)
-    assert -loss(kernel, 0.0, 0.3, x, y)[0] == pytest.approx(GaussianProcess(kernel).evidence(x, y, 0.3), rel=1e-12)
+    assert -loss(kernel, 0.0, noise, x, y)[0] == pytest.approx(GaussianProcess(kernel).evidence(x, y, noise), rel=1e-12)
 
 
 def test_an_unknown_kernel_is_left_to_jax():

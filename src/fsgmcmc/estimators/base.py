@@ -67,7 +67,7 @@ class FunctionalBNN(BaseEstimator, ABC):
         burn_in: Any = 3000,
         thinning: Any = 400,
         steps: Any = 5000,
-        extrapolation: Any = "network",
+        extrapolation: Any = "process",
         random_state: Any = None,
         progress: Any = False,
         checkpoint: Any = None,

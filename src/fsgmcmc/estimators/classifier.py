@@ -53,13 +53,13 @@ class FunctionalBNNClassifier(ClassifierMixin, FunctionalBNN):
             prior = of_classes(kernel, self.prior == "pretrained", rows.x, rows.y, count, self.scale_)
         _, noise = dirichlet_targets(np.arange(count), count, noise_scale=prior.noise)
         typical = float(np.sqrt(np.mean(np.square(noise))))
-        latent, noise = dirichlet_targets(rows.y, count, noise_scale=prior.noise)
+        latent, noise = dirichlet_targets(rows.y, count)
         return Prepared(
             prior,
             Dirichlet(count, noise_scale=prior.noise),
             rows.y,
             latent,
-            tuple(noise for _ in prior.beyond),
+            tuple(each.noise * noise for each in prior.beyond),
             defaults.nugget_for(prior.process, self.scale_.x(rows.x), typical),
         )
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from tinygp.kernels import Kernel
 
+from fsgmcmc._threads import each_on_a_core, one_blas_thread
 from fsgmcmc.data.standardiser import Standardiser
 from fsgmcmc.priors import GaussianProcess, kernel_by_name, pretrain, pretrain_classes, select_kernel
 from fsgmcmc.priors.dirichlet import dirichlet_targets
@@ -95,11 +96,18 @@ def of_classes(
             GaussianProcess(form, mean), x, labels, classes, epochs, noise_scale=None, max_points=rows
         )
 
+    others: tuple[FittedPrior, ...] = ()
     if kernel == "auto":
-        kernel = max(SINGLE, key=lambda word: fit(word, SCREENING_ROWS, SCREENING_EPOCHS).evidence)
+        with one_blas_thread():
+            tried = each_on_a_core(lambda word: fit(word, SCREENING_ROWS, SCREENING_EPOCHS), BEYOND)
+        others = tuple(
+            FittedPrior(each.prior, each.noise_scale, word) for word, each in zip(BEYOND, tried, strict=True)
+        )
+        evidence = {word: each.evidence for word, each in zip(BEYOND, tried, strict=True)}
+        kernel = max(SINGLE, key=lambda word: evidence[word])
     found = fit(kernel, ROWS, EPOCHS if pretrained else 0)
     process = found.prior
     if not words:
         assert isinstance(process.kernel, Kernel)
         process = GaussianProcess(InUnits(process.kernel, scale.x_std, 1.0), process.mean)
-    return FittedPrior(process, found.noise_scale, kernel)
+    return FittedPrior(process, found.noise_scale, kernel, others)

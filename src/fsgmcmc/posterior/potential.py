@@ -202,15 +202,14 @@ class Posterior(Target):
     def padded(self, rows: int) -> "Posterior":
         """The same distribution in arrays of `rows` rows, so that data of other sizes share its programs.
 
-        Added rows have weight zero, and added fixed measurement points meet zeros in the factor.
+        Added rows have weight zero. Fixed measurement points that begin with the rows have added points too, which meet
+        zeros in the factor.
         """
-        if not self.shares_points and any(isinstance(prior, FixedPrior) for prior in self.functional):
-            raise ValueError("a posterior can be padded where its fixed measurement points begin with its rows")
         first = len(self.data.rows.x)
         more = rows - first
 
         def wider(prior: BoundPrior) -> BoundPrior:
-            if not isinstance(prior, FixedPrior):
+            if not (self.shares_points and isinstance(prior, FixedPrior)):
                 return prior
             count = len(prior.points)
             # Behind the points that are rows.

@@ -9,7 +9,7 @@ Kernels that are not in `_NODES`, such as a user's own, are evaluated by JAX.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -102,22 +102,48 @@ def gram(kernel: Any, x: Points) -> tuple[np.ndarray, PullBack]:
 def loss(
     kernel: Any, mean: Any, noise: Any, x: Points, y: Float[np.ndarray, "n outputs"]
 ) -> tuple[float, tuple[Any, Any, Any]]:
-    """−log N(y; m, K + σ² I) and its derivatives: in the form of the kernel, of m, and of σ for all rows or each.
+    """−log N(y; m, K + σ² I) and its derivatives: in the form of the kernel, of m, and of σ.
 
-    It is infinite where the covariance is singular. Outputs share a kernel and the noise of a row.
+    σ is one number, one for each row, or one for each row and output; outputs share a kernel. The loss is infinite
+    where a covariance is singular.
     """
+    if isinstance(kernel, tuple):
+        raise UnknownKernelError  # a kernel for each output
     noise = np.asarray(noise, np.float64)
-    if noise.ndim > 1:
-        raise UnknownKernelError
     check_points(kernel, x)
     K, pull_back = gram(kernel, x)
-    (count, outputs), diagonal = y.shape, np.arange(len(y))
+    count, diagonal = len(y), np.arange(len(y))
+    jitter = JITTER * np.trace(K) / count
+    residual = y - mean
+    # Outputs with the same noise have the same covariance.
+    alike = [(noise, residual)] if noise.ndim < 2 else list(zip(noise.T, np.hsplit(residual, y.shape[1]), strict=True))
+    parts = [_log_normal(K, np.square(own) + jitter, columns) for own, columns in alike]
+    if not np.isfinite([part.value for part in parts]).all():
+        return np.inf, (kernel, np.zeros(np.shape(mean)), np.zeros(noise.shape))
+    G = sum(part.G for part in parts)
+    diagonals = np.stack([part.G[diagonal, diagonal] for part in parts], axis=-1)
+    of_noise = 2 * noise * (diagonals if noise.ndim == 2 else diagonals[:, 0] if noise.ndim else np.trace(G))
+    G[diagonal, diagonal] += JITTER * np.trace(G) / count
+    of_mean = np.concatenate([part.of_mean for part in parts])
+    value = float(sum(part.value for part in parts))
+    return value, (pull_back(G)[0], of_mean if np.ndim(mean) else of_mean.sum(), of_noise)
+
+
+class _Part(NamedTuple):
+    """−log N(r; 0, C) summed over the columns of r, its derivative G in C, and that in the mean of each column."""
+
+    value: float
+    G: np.ndarray
+    of_mean: np.ndarray
+
+
+def _log_normal(K: np.ndarray, variance: Any, residual: np.ndarray) -> _Part:
+    (count, outputs), diagonal = residual.shape, np.arange(len(residual))
     C = np.array(K, order="F")
-    C[diagonal, diagonal] += np.square(noise) + JITTER * np.trace(K) / count
+    C[diagonal, diagonal] += variance
     factor, failed = scipy.linalg.lapack.dpotrf(C, lower=1, overwrite_a=1)
     if failed or not np.isfinite(factor[-1, -1]):
-        return np.inf, (kernel, np.zeros(np.shape(mean)), np.zeros(noise.shape))
-    residual = y - mean
+        return _Part(np.inf, K, np.zeros(outputs))
     alpha = scipy.linalg.lapack.dpotrs(factor, residual, lower=1)[0]
     log_volume = np.log(factor[diagonal, diagonal]).sum() + 0.5 * count * np.log(2 * np.pi)
     value = 0.5 * np.vdot(residual, alpha) + outputs * log_volume
@@ -127,10 +153,7 @@ def loss(
     G[diagonal, diagonal] *= 0.5
     G *= 0.5 * outputs
     G -= 0.5 * alpha @ alpha.T
-    of_noise = 2 * noise * (G[diagonal, diagonal] if noise.ndim else np.trace(G))
-    G[diagonal, diagonal] += JITTER * np.trace(G) / count
-    of_mean = -alpha.sum(axis=0)
-    return float(value), (pull_back(G)[0], of_mean if np.ndim(mean) else of_mean.sum(), of_noise)
+    return _Part(float(value), G, -alpha.sum(axis=0))
 
 
 def _sum(kernel: kernels.Sum, at: _Matrix) -> tuple[np.ndarray, PullBack]:

@@ -67,7 +67,7 @@ def seed(dataset: str, split: int, method: str) -> int:
 
 def posterior(split: Split, settings: Settings, functional: bool) -> Posterior:
     """The posterior with the Gaussian process or Gaussian weights as the prior."""
-    batch_size = batch_size_for(len(split.x), settings.batch_size)
+    batch_size = batch_size_for(len(split.x), settings.batch_size, LARGE)
     if functional:
         return measured_posterior(split, settings, _measurement(split.x, settings), batch_size)
     return weighted_posterior(split, settings, weights_of(settings), batch_size)
