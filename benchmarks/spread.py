@@ -2,13 +2,13 @@
 
     python -m benchmarks.spread --data DIR --out docs/results/spread.md
 
-`FunctionalBNNRegressor()` is fitted to a table. Then rows are moved by r standard deviations in every feature, each up or
-down at random, and the standard deviation of the function there is divided by that of the Gaussian processes given the
-rows, equally weighted, as `beyond_data.process` has them:
+`FunctionalBNNRegressor()` is fitted to a table. Then rows are moved by r standard deviations in every feature, each up
+or down at random, and the standard deviation of the function there is divided by that of the Gaussian processes given
+the rows, equally weighted, as `beyond_data.process` has them:
 
     ratio(r) = median over rows of sd[f̃(x + r s)] / sd[g(x + r s)],    s in {−1, 1}^d
 
-The processes are what the prior says of the function where there are no rows, so the ratio should be near 1 for large r.
+The processes are what the prior says of the function where there are no rows: the ratio should be near 1 for large r.
 """
 
 import argparse

@@ -45,6 +45,7 @@ from .priors import (
     Functional as Functional,
     GaussianProcess as GaussianProcess,
     GaussianWeights as GaussianWeights,
+    OutlierExposure as OutlierExposure,
     choose_by_density as choose_by_density,
     kernel_by_name as kernel_by_name,
     linear as linear,

@@ -1,8 +1,8 @@
 """What works without tuning from 20 to 100,000 rows; the estimators and the experiments share it.
 
-Up to 1000 rows: all of them in every gradient, and the functional prior measured at all of them. Up to 4000: all of them
-in every gradient, and the prior measured at 1000 fixed points. More: minibatches, and the prior measured at one of
-several fixed sets of points, another one at each step.
+Up to 1000 rows: all of them in every gradient, and the functional prior measured at all of them. Up to 4000: all of
+them in every gradient, and the prior measured at 1000 fixed points. More: minibatches, and the prior measured at one
+of several fixed sets of points, another one at each step.
 """
 
 import numpy as np

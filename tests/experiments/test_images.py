@@ -1,5 +1,6 @@
 """The image experiment: scores, records, refused options, and that a killed run resumes with the same result."""
 
+import csv
 import gzip
 import json
 import os
@@ -16,8 +17,11 @@ from typer.testing import CliRunner
 from fsgmcmc import _storage, data
 from fsgmcmc.cli import app
 from fsgmcmc.experiments.images import problem, report
-from fsgmcmc.experiments.images.config import PRESETS, settings_for
-from fsgmcmc.experiments.images.run import SCORES, Checkpoint, run, score
+from fsgmcmc.experiments.images.config import DEFAULT_METHODS, PRESETS, settings_for
+from fsgmcmc.experiments.images.run import RUNNERS, SCORES, Checkpoint, run, score
+from fsgmcmc.experiments.images.variants import NAMES, VARIANTS, title
+from fsgmcmc.measurement import minibatch
+from fsgmcmc.networks import MLP, FunctionNetwork
 from fsgmcmc.predictions import CategoricalPrediction
 
 TINY = replace(
@@ -29,6 +33,8 @@ TINY = replace(
     points=5,
     gp_images=20,
     gp_iterations=3,
+    context_images=24,
+    context_points=4,
     adam_steps=5,
     burn_in=2,
     draws=3,
@@ -87,9 +93,62 @@ def test_a_run_has_all_scores_and_is_the_same_again(method, root):
     second = run("mnist", 0, method, TINY, root)
     assert not first["diverged"]
     assert all(np.isfinite(first[name]) for name in SCORES)
-    timed = dict.fromkeys(("seconds", "prior_seconds", "images_per_second"), 0)
+    timed = dict.fromkeys(("seconds", "prior_seconds", "process_seconds", "images_per_second"), 0)
     assert first | timed == second | timed
     assert json.loads(json.dumps(first)) == first
+    assert ("process" in first) == (method != "gp")
+
+
+@pytest.fixture
+def small_network(monkeypatch):
+    """A network on the mean of each row of pixels, which compiles fast."""
+    mlp = MLP((4,))
+    network = FunctionNetwork(
+        lambda key, inputs, outputs: mlp.init(key, 12, outputs),
+        lambda params, x: mlp.apply(params, x.mean(axis=(2, 3))),
+    )
+    monkeypatch.setattr(problem, "ResNet", lambda depth, width: network)
+
+
+@pytest.mark.parametrize("method", VARIANTS)
+def test_a_variant_has_all_scores_with_and_without_the_process(method, root, small_network):
+    record = run("mnist", 0, method, TINY, root)
+    for scores in (record, record["process"]):
+        assert all(np.isfinite(scores[name]) for name in SCORES)
+        assert sum(scores["entropy_known"]) == 15
+    assert record["process_seconds"] > 0
+    assert record["weights"] == run("mnist", 0, VARIANTS[method].method.name, TINY, root)["weights"]
+    rows = report.rows_of([record])
+    assert [row["method"] for row in rows] == [method, f"{method}+process"]
+    assert rows[1]["auroc_entropy"] == record["process"]["auroc_entropy"]
+    assert rows[1]["seconds"] == record["seconds"] + record["process_seconds"]
+
+
+def test_context_terms_are_those_of_the_settings(root, small_network):
+    prepared = problem.prepare("mnist", 0, TINY, root)
+    assert prepared.context.shape == (24, 12, 12, 1)
+    context, exposure = (problem.ADDITIONS[name](prepared, TINY) for name in ("context", "exposure"))
+    assert context.weight == exposure.weight == TINY.context_weight
+    assert len(set(np.asarray(context.process.mean))) == 1
+    assert len(context.process.mean) == 10
+    assert context.process.mean[0] == pytest.approx(np.mean(prepared.fit.prior.mean))
+    np.testing.assert_array_equal(context.measurement.pool, exposure.measurement.pool)
+    exposed = problem.posterior(prepared, TINY, None, addition="exposure")
+    functional = problem.posterior(prepared, TINY, minibatch(5), addition="context")
+    assert (exposed.space, len(exposed.functional)) == ("parameter", 1)
+    assert (functional.space, len(functional.functional)) == ("function", 2)
+
+
+def test_the_process_adds_uncertainty_beyond_the_training_images_and_nowhere_else(root, small_network):
+    """The prediction of the training images stays, and images far from all of them become uncertain."""
+    prepared = problem.prepare("mnist", 0, TINY, root)
+    far = replace(prepared, test=prepared.x[:20], ood=prepared.x[:20] + 50)
+    certain = CategoricalPrediction(np.tile(8 * np.eye(10)[prepared.y[:20]], (6, 2, 1)))
+    wider = far.with_process(certain)
+    near, beyond = np.split(wider.mutual_information, 2)
+    np.testing.assert_allclose(wider.probabilities[:20], certain.probabilities[:20], atol=0.02)
+    assert near.max() < 0.05
+    assert beyond.min() > 0.2
 
 
 def test_methods_of_a_seed_share_their_training_images_and_seeds_do_not(root):
@@ -168,6 +227,39 @@ def test_the_report_pairs_functional_with_parameter_priors(tmp_path):
     assert "1.89" in document  # the paper's fSGLD
     report.figure(records, tmp_path / "images.png")
     assert (tmp_path / "images.png").stat().st_size > 10_000
+
+
+def test_the_report_has_a_row_for_the_same_run_with_the_process(tmp_path):
+    wider = {"error": 2.5, "auroc_entropy": 0.97, "entropy_foreign": 30 * [1]}
+    records = [
+        record("fsghmc-context", 0, 2.0, 0.9, process=wider, process_seconds=12.0),
+        record("sghmc-exposure", 0, 3.0, 0.8, process=wider, process_seconds=12.0),
+        record("gp", 0, 4.0, 0.7),
+    ]
+    lines = report.markdown(records).splitlines()
+    titles = [line.split(" | ")[0].removeprefix("| ") for line in lines if line.startswith("| ")]
+    assert titles[1:7] == [
+        "---",
+        "SGHMC + exposure",
+        "SGHMC + exposure + process",
+        "fSGHMC + context",
+        "fSGHMC + context + process",
+        "exact GP",
+    ]
+    assert any(line.startswith("| fSGHMC + context + process | 2.50 |") and "0.970" in line for line in lines)
+    assert any("fSGHMC + context − SGHMC + exposure | 1 | −1.00" in line for line in lines)
+    report.write(records, tmp_path, "")
+    with (tmp_path / "images.csv").open() as file:
+        methods = [row["method"] for row in csv.DictReader(file)]
+    assert methods == ["fsghmc-context", "fsghmc-context+process", "sghmc-exposure", "sghmc-exposure+process", "gp"]
+    assert len(json.loads((tmp_path / "images.json").read_text())["records"]) == 3
+
+
+def test_every_row_has_a_title_of_its_own_and_every_run_a_runner():
+    assert len({title(name) for name in NAMES}) == len(NAMES)
+    assert set(NAMES) == set(RUNNERS)
+    assert set(DEFAULT_METHODS) <= set(NAMES)
+    assert [title(name) for name in ("gp", "fsghmc-context+process")] == ["exact GP", "fSGHMC + context + process"]
 
 
 def test_a_diverged_run_is_counted_and_has_no_scores():

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from fsgmcmc.likelihoods import Gaussian
 from fsgmcmc.posterior import Batch, Data, InMemory, Posterior
-from fsgmcmc.priors.functional import SMALLEST_REDRAWN_NUGGET, BoundPrior, MinibatchPrior
+from fsgmcmc.priors.functional import SMALLEST_REDRAWN_NUGGET, BoundProcess, MinibatchPrior
 
 
 class ReplayBuffer(Data):
@@ -62,7 +62,7 @@ class ReplayBuffer(Data):
         return self.rows.take(self.draw(key, self.batch_size))
 
 
-class BufferPrior(BoundPrior):
+class BufferPrior(BoundProcess):
     """A Gaussian process at rows of the buffer, which are redrawn for each gradient."""
 
     size: int = eqx.field(static=True)
@@ -89,12 +89,14 @@ def with_replay_buffer(posterior: Posterior, points: int = 40) -> Posterior:
         raise ValueError("a replay buffer needs x of shape (rows, features) and one reward per row")
     if not isinstance(posterior.likelihood, Gaussian) or data.rows.noise is not None or data.rows.weights is not None:
         raise ValueError("a replay buffer needs one noise, Gaussian(noise) or StudentT(noise), and no weights")
-    small = [p for p in posterior.functional if float(p.process.nugget) < np.float32(SMALLEST_REDRAWN_NUGGET)]
+    # Rewards are not classes, so there is no outlier exposure.
+    processes = [prior for prior in posterior.functional if isinstance(prior, BoundProcess)]
+    small = [p for p in processes if float(p.process.nugget) < np.float32(SMALLEST_REDRAWN_NUGGET)]
     if small:
         raise ValueError(f"a replay buffer needs a nugget of at least {SMALLEST_REDRAWN_NUGGET:g}, such as 1e-3")
     functional = tuple(
-        prior if isinstance(prior, MinibatchPrior) else BufferPrior(prior.function, prior.process, points)
-        for prior in posterior.functional
+        prior if isinstance(prior, MinibatchPrior) else BufferPrior(prior.function, prior.process, prior.weight, points)
+        for prior in processes
     )
     buffer = ReplayBuffer.empty(1, posterior.inputs, data.batch_size)
     return replace(posterior, data=buffer, functional=functional)

@@ -1,6 +1,7 @@
 """Public data sets: finding, checking, downloading and standardising them."""
 
 from fsgmcmc.data.augmentation import Shifted as Shifted
+from fsgmcmc.data.context import context_images as context_images
 from fsgmcmc.data.images import Images as Images, PixelScale as PixelScale, load_images as load_images
 from fsgmcmc.data.mushroom import Mushrooms as Mushrooms, load_mushrooms as load_mushrooms
 from fsgmcmc.data.places import DataNotFoundError as DataNotFoundError, DownloadError as DownloadError

@@ -116,10 +116,14 @@ def write(
     columns: Sequence[str],
     markdown: str,
     figure: Callable[[list[dict[str, Any]], Path], None],
+    rows: list[dict[str, Any]] | None = None,
 ) -> None:
-    """Write the results of an experiment: name.json, name.csv, name.md and name.png."""
+    """Write the results of an experiment: name.json, name.csv, name.md and name.png.
+
+    The rows of the CSV file are the records, unless `rows` are given.
+    """
     _storage.write_text(out / f"{name}.json", json.dumps({"records": records}, indent=1) + "\n")
-    write_csv(records, columns, out / f"{name}.csv")
+    write_csv(records if rows is None else rows, columns, out / f"{name}.csv")
     _storage.write_text(out / f"{name}.md", markdown)
     figure(records, out / f"{name}.png")
 

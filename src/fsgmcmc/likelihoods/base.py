@@ -32,6 +32,9 @@ from jaxtyping import Array, Bool, Float
 from fsgmcmc import _checks
 from fsgmcmc._registry import Registry
 
+# Errors of the function for which `predict_spread` evaluates the likelihood, at least.
+LEAST_ERRORS = 100
+
 
 class Likelihood(eqx.Module):
     """The base class of all likelihoods; a subclass defines `log_prob` and `predict`."""
@@ -53,11 +56,13 @@ class Likelihood(eqx.Module):
     def predict_spread(self, functions: np.ndarray, spread: np.ndarray, params: Any, noise: Any = None) -> Any:
         """The prediction for functions with Gaussian errors, f ~ N(functions, spread²); both (draws, rows, outputs).
 
-        By default a fixed normal number for each draw and output stands for the error, the same at all rows.
+        By default a fixed normal number for each draw and output stands for the error, the same at all rows. If there
+        are fewer than 100 draws, each is repeated with several errors, so that there are at least 100 in all.
         """
-        draws, _, outputs = functions.shape
-        levels = scipy.special.ndtri((np.arange(draws) + 0.5) / draws)
-        errors = np.random.default_rng(0).permuted(np.tile(levels, (outputs, 1)), axis=1).T
+        repeats = -(-LEAST_ERRORS // len(functions))
+        functions, spread = (np.repeat(values, repeats, axis=0) for values in (functions, spread))
+        params = jax.tree.map(lambda leaf: np.repeat(np.asarray(leaf), repeats, axis=0), params)
+        errors = _stratified_normals(len(functions) // repeats, repeats, functions.shape[2])
         return self.predict(functions + spread * errors[:, None], params, noise)
 
     def targets(self, y: Any) -> np.ndarray:
@@ -122,6 +127,17 @@ class Likelihood(eqx.Module):
     def from_config(cls, config: dict[str, Any]) -> "Likelihood":
         """The likelihood that `to_config` described; lists become tuples."""
         return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in config.items()})
+
+
+def _stratified_normals(draws: int, repeats: int, outputs: int) -> Float[np.ndarray, "errors outputs"]:
+    """The normal quantiles of (i + ½) / errors in an order of its own for each output.
+
+    Of the errors of one draw, which are adjacent, one is in each of `repeats` intervals of equal probability.
+    """
+    rng = np.random.default_rng(0)
+    levels = np.tile(scipy.special.ndtri((np.arange(repeats * draws) + 0.5) / (repeats * draws)), (outputs, 1))
+    of_draws = rng.permuted(levels.reshape(outputs, repeats, draws), axis=2).swapaxes(1, 2)
+    return rng.permuted(of_draws, axis=2).reshape(outputs, -1).T
 
 
 def _plain(value: Any) -> Any:

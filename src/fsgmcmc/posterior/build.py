@@ -16,6 +16,7 @@ from fsgmcmc.posterior._flatten import Flattener
 from fsgmcmc.posterior.data import DEVICE_ROWS, Augmentation, Batch, InMemory, Streamed
 from fsgmcmc.posterior.potential import Position, Posterior
 from fsgmcmc.priors.base import Prior, parts
+from fsgmcmc.priors.exposure import OutlierExposure
 from fsgmcmc.priors.functional import FixedPrior, Functional
 from fsgmcmc.priors.gaussian_process import GaussianProcess
 from fsgmcmc.priors.weights import GaussianWeights, weak_weights
@@ -25,6 +26,9 @@ LARGEST_FIXED_SET = 1000
 REDRAWN_POINTS = 200
 # Data beyond this are probably not standardised.
 LARGEST_ORDINARY = 100.0
+
+# Priors that are evaluated at measurement points.
+Measured = Functional | OutlierExposure
 
 
 def function_space(
@@ -52,7 +56,7 @@ def function_space(
         network: An `MLP` or another `Network`, an Equinox module or a `(params, apply)` pair.
         x: Inputs (rows, features).
         y: Targets (rows,) or (rows, outputs); labels for a categorical likelihood.
-        prior: A `GaussianProcess`, a `Functional`, or a sum of priors.
+        prior: A `GaussianProcess`, a `Functional`, or a sum of priors, which may have `OutlierExposure`.
         likelihood: `Gaussian`, `StudentT`, `Categorical`, `Dirichlet`, or a `Likelihood` of your own.
         measurement: Where a bare `GaussianProcess` is evaluated. By default the training inputs: all of them up
             to 1000 rows, 200 redrawn at every step beyond.
@@ -77,9 +81,12 @@ def function_space(
     """
     batch, likelihood, network = _checked(x, y, weights, noise, likelihood, network)
     terms = parts(prior)
-    unknown = [term for term in terms if not isinstance(term, GaussianProcess | Functional | GaussianWeights)]
+    unknown = [term for term in terms if not isinstance(term, GaussianProcess | GaussianWeights | Measured)]
     if unknown:
-        raise TypeError(f"prior must be made of GaussianProcess, Functional and GaussianWeights, not {unknown[0]!r}")
+        raise TypeError(
+            "prior must be made of GaussianProcess, Functional, GaussianWeights and OutlierExposure, "
+            f"not {unknown[0]!r}"
+        )
     if not isinstance(weight_prior, GaussianWeights | None):
         raise TypeError(f"weight_prior must be GaussianWeights(scale) or None, not {weight_prior!r}")
     if weight_prior is not None and not any(isinstance(term, GaussianWeights) for term in terms):
@@ -92,9 +99,9 @@ def function_space(
     functional = tuple(
         Functional(term, measurement) if isinstance(term, GaussianProcess) else term
         for term in terms
-        if isinstance(term, GaussianProcess | Functional)
+        if isinstance(term, GaussianProcess | Measured)
     )
-    if not functional:
+    if not any(isinstance(term, Functional) for term in functional):
         raise ValueError("function_space needs a functional prior, such as GaussianProcess(rbf())")
     weight_priors = tuple(term for term in terms if isinstance(term, GaussianWeights))
     return _build(network, batch, likelihood, functional, weight_priors, batch_size, augment, stream)
@@ -106,7 +113,7 @@ def parameter_space(
     y: Any,
     *,
     likelihood: Likelihood,
-    prior: GaussianWeights = GaussianWeights(),  # noqa: B008 (immutable)
+    prior: Prior = GaussianWeights(),  # noqa: B008 (immutable)
     batch_size: int | None = None,
     weights: Any = None,
     noise: Any = None,
@@ -120,17 +127,25 @@ def parameter_space(
         x: Inputs (rows, features).
         y: Targets (rows,) or (rows, outputs); labels for a categorical likelihood.
         likelihood: A `Likelihood`.
-        prior: The Gaussian on the weights.
+        prior: A Gaussian on the weights, `GaussianWeights`, or a sum of it and of `OutlierExposure`.
         batch_size: Rows of the likelihood in each gradient; None uses all.
         weights: How often each row counts.
         noise: Standard deviation of each observation, where it is known row by row.
         augment: Alters the inputs of each minibatch at random.
         stream: Leave the data on the host.
     """
-    if not isinstance(prior, GaussianWeights):
-        raise TypeError(f"parameter_space takes a GaussianWeights prior, not {type(prior).__name__}")
+    terms = parts(prior)
+    unknown = [term for term in terms if not isinstance(term, GaussianWeights | OutlierExposure)]
+    if unknown:
+        raise TypeError(
+            f"parameter_space takes a prior of GaussianWeights and OutlierExposure, not {type(unknown[0]).__name__}"
+        )
+    exposure = tuple(term for term in terms if isinstance(term, OutlierExposure))
+    weight_priors = tuple(term for term in terms if isinstance(term, GaussianWeights))
+    if not weight_priors:
+        raise ValueError("parameter_space needs a prior on the weights, such as GaussianWeights()")
     batch, likelihood, network = _checked(x, y, weights, noise, likelihood, network)
-    return _build(network, batch, likelihood, (), (prior,), batch_size, augment, stream)
+    return _build(network, batch, likelihood, exposure, weight_priors, batch_size, augment, stream)
 
 
 def _pool(x: Any, stream: bool) -> Any:
@@ -174,7 +189,7 @@ def _build(
     network: Network,
     rows: Batch,
     likelihood: Likelihood,
-    functional: tuple[Functional, ...],
+    functional: tuple[Measured, ...],
     weight_priors: tuple[GaussianWeights, ...],
     batch_size: int | None,
     augment: Augmentation | None,
@@ -206,6 +221,8 @@ def _build(
     _check_likelihood(likelihood, own, rows.y, outputs)
     params = jax.eval_shape(lambda key: network.init(key, x.shape[-1], outputs), jax.random.key(0))
     _check_outputs(network, params, x, outputs)
+    if any(isinstance(term, OutlierExposure) for term in functional) and not np.issubdtype(rows.y.dtype, np.integer):
+        raise TypeError(f"OutlierExposure is for likelihoods of class labels, not {type(likelihood).__name__}")
     for term in functional:
         _check_points(term, params, x, outputs)
     flattener = Flattener.of(Position(params, own))
@@ -289,7 +306,7 @@ def _check_augmentation(augment: Any, x: Any) -> None:
         raise ValueError(f"augment changes the shape of inputs from {form.shape} to {shape}")
 
 
-def _check_points(prior: Functional, params: Any, x: Any, outputs: int) -> None:
+def _check_points(prior: Measured, params: Any, x: Any, outputs: int) -> None:
     if isinstance(prior.measurement, Minibatch):
         points = jax.ShapeDtypeStruct((prior.measurement.size, *x.shape[1:]), np.float32)
     else:
@@ -301,4 +318,4 @@ def _check_points(prior: Functional, params: Any, x: Any, outputs: int) -> None:
         outputs = shape[1]
     elif points.shape[1:] != x.shape[1:]:
         raise ValueError(f"measurement points have {points.shape[1:]} features but x has {x.shape[1:]}")
-    prior.process.check_outputs(outputs)
+    prior.check_outputs(outputs)

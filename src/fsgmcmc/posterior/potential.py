@@ -24,7 +24,7 @@ from fsgmcmc.networks.base import Network
 from fsgmcmc.posterior._flatten import Flattener
 from fsgmcmc.posterior.data import Batch, Data, repeated_last
 from fsgmcmc.posterior.target import Target
-from fsgmcmc.priors.functional import BoundPrior, FixedPrior
+from fsgmcmc.priors.functional import BoundPrior, BoundProcess, FixedPrior
 
 if TYPE_CHECKING:
     import contextlib
@@ -59,7 +59,7 @@ class Posterior(Target):
         shares_points: Whether the measurement points begin with the training inputs, so that f is evaluated once.
         devices: Devices that share the rows of each gradient, or None.
         likelihood: p(y | f).
-        functional: Gaussian-process priors on functions of the parameters.
+        functional: Terms on functions of the parameters: Gaussian-process priors, outlier exposure.
         precision: λ, the precision of the Gaussian prior on each weight.
         data: The rows.
     """
@@ -97,12 +97,12 @@ class Posterior(Target):
     @property
     def space(self) -> str:
         """Where the prior is: "function" or "parameter"."""
-        return "function" if self.functional else "parameter"
+        return "function" if any(isinstance(p, BoundProcess) for p in self.functional) else "parameter"
 
     @property
     def is_deterministic(self) -> bool:
         """Whether U is the same for every key: full batch and fixed measurement points."""
-        return self.data.is_whole and all(isinstance(prior, FixedPrior) for prior in self.functional)
+        return self.data.is_whole and all(prior.is_fixed for prior in self.functional)
 
     def parameters(self, w: Any) -> Position:
         """The parameters in the vector w (..., k)."""

@@ -1,6 +1,8 @@
 """Priors on the function of a network and on its weights."""
 
 from fsgmcmc.priors.dirichlet import PretrainedClasses, dirichlet_targets, pretrain_classes
+from fsgmcmc.priors.exposure import OutlierExposure
+from fsgmcmc.priors.features import prior_features
 from fsgmcmc.priors.functional import Functional
 from fsgmcmc.priors.gaussian_process import GaussianProcess
 from fsgmcmc.priors.kernels import kernel_by_name, linear, matern12, matern32, matern52, periodic, rbf
@@ -13,6 +15,7 @@ __all__ = [
     "Functional",
     "GaussianProcess",
     "GaussianWeights",
+    "OutlierExposure",
     "Pretrained",
     "PretrainedClasses",
     "Selection",
@@ -27,6 +30,7 @@ __all__ = [
     "periodic",
     "pretrain",
     "pretrain_classes",
+    "prior_features",
     "rbf",
     "select_kernel",
     "weak_weights",

@@ -120,7 +120,7 @@ def loss(
     parts = [_log_normal(K, np.square(own) + jitter, columns) for own, columns in alike]
     if not np.isfinite([part.value for part in parts]).all():
         return np.inf, (kernel, np.zeros(np.shape(mean)), np.zeros(noise.shape))
-    G = sum(part.G for part in parts)
+    G = np.sum([part.G for part in parts], axis=0)
     diagonals = np.stack([part.G[diagonal, diagonal] for part in parts], axis=-1)
     of_noise = 2 * noise * (diagonals if noise.ndim == 2 else diagonals[:, 0] if noise.ndim else np.trace(G))
     G[diagonal, diagonal] += JITTER * np.trace(G) / count

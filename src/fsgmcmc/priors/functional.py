@@ -1,8 +1,9 @@
 """A Gaussian process evaluated at measurement points.
 
-    −log p(F) = ½ Σ_c ‖R_c (F_c − m_c)‖² + const,    R_cᵀ R_c = (K_c + δI)⁻¹,    F = f(X_M; w)
+    −log p(F) = ½ ω Σ_c ‖R_c (F_c − m_c)‖² + const,    R_cᵀ R_c = (K_c + δI)⁻¹,    F = f(X_M; w)
 
-`Functional` has the process, the measurement points and the function of the parameters; `bind` prepares it for a loop.
+`Functional` has the process, the measurement points, the function of the parameters and the weight ω, which is 1 for
+the density of the process; `bind` prepares it for a loop.
 Fixed sets are whitened once, in float64. Redrawn points are factorised at every step in float32, for which a relative
 nugget of 1e-3 is large enough.
 """
@@ -16,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from fsgmcmc import _checks
 from fsgmcmc.measurement import FixedSet, Measurement, Minibatch, PoolDraw, SetDraw
 from fsgmcmc.priors.base import Prior
 from fsgmcmc.priors.gaussian_process import GaussianProcess, in_float64
@@ -34,50 +36,71 @@ class Functional(Prior):
         process: The prior of the function.
         measurement: The points at which it is evaluated.
         function: `function(params, x) -> (m, outputs)`; None: the network itself.
+        weight: ω, a factor of the energy. The points of a gradient are a sample of a region: if it has m of them and
+            the prior should count as much as at M points, the weight is M/m. 1 is the density at these points.
+
+    Example:
+        >>> from fsgmcmc import measurement, rbf
+        >>> everywhere = Functional(GaussianProcess(rbf()), measurement.box(-4.0, 4.0, size=10), weight=5.0)
+        >>> everywhere.bind().weight.item()
+        5.0
     """
 
     process: GaussianProcess
     measurement: Measurement
     function: Callable[[Any, Array], Array] | None = eqx.field(static=True, default=None)
+    weight: float = 1.0
 
-    def bind(self) -> "BoundPrior":
+    def __check_init__(self) -> None:
+        _checks.positive(self.weight, "weight")
+
+    def check_outputs(self, outputs: int) -> None:
+        """Raise an error if the process has another number of outputs."""
+        self.process.check_outputs(outputs)
+
+    def bind(self) -> "BoundProcess":
         """The prior in the form that a potential evaluates."""
-        process = _leaves_float32(self.process)
+        # An array: other weights then need no new compilation.
+        process, weight = _leaves_float32(self.process), jnp.float32(self.weight)
         if isinstance(self.measurement, FixedSet):
             whitening = self.process.whitening(self.measurement.points)
             points = jnp.asarray(self.measurement.points)
-            return FixedPrior(self.function, process, points, _float32(whitening))
+            return FixedPrior(self.function, process, weight, points, _float32(whitening))
         # Copied once, not at every call of a compiled program.
         on_device = jax.tree.map(jnp.asarray, self.measurement)
         if isinstance(self.measurement, SetDraw):
             whitenings = np.stack([self.process.whitening(points) for points in self.measurement.sets])
-            return SetsPrior(self.function, process, on_device, _float32(whitenings))
+            return SetsPrior(self.function, process, weight, on_device, _float32(whitenings))
         if self.process.nugget < SMALLEST_REDRAWN_NUGGET:
             raise ValueError(
                 f"a nugget of {self.process.nugget:g} is too small for measurement points redrawn in float32; "
                 f"use at least {SMALLEST_REDRAWN_NUGGET:g} (1e-3 is a good value) or a fixed set of points"
             )
         if isinstance(self.measurement, Minibatch):
-            return MinibatchPrior(self.function, process, self.measurement.size)
+            return MinibatchPrior(self.function, process, weight, self.measurement.size)
         if isinstance(self.measurement, PoolDraw) and len(self.measurement.pool) <= LARGEST_POOL:
             covariance = in_float64(GaussianProcess.covariance, self.process, np.float64(self.measurement.pool))
-            return PooledPrior(self.function, process, on_device, _float32(covariance))
-        return RedrawnPrior(self.function, process, on_device)
+            return PooledPrior(self.function, process, weight, on_device, _float32(covariance))
+        return RedrawnPrior(self.function, process, weight, on_device)
 
 
 class BoundPrior(eqx.Module):
-    """A functional prior inside a potential: it draws points and their factor, and computes the energy of values."""
+    """A term on function values inside a potential: it draws points, and computes the energy of the values there."""
 
     function: Callable[[Any, Array], Array] | None = eqx.field(static=True)
-    process: GaussianProcess
 
-    def draw(self, key: PRNGKeyArray, data: Any = None) -> tuple[Float[Array, "m *features"], Float[Array, "*c m m"]]:
-        """Measurement points, which may come from the posterior's data, and the factor that whitens values there."""
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the points are the same at every step."""
+        return False
+
+    def draw(self, key: PRNGKeyArray, data: Any = None) -> tuple[Float[Array, "m *features"], Any]:
+        """Measurement points, which may come from the posterior's data, and what `energy` needs of them."""
         raise NotImplementedError(f"{type(self).__name__} must define draw(key, data)")
 
     def measure(
         self, key: PRNGKeyArray, data: Any, rows: Float[Array, "n *features"]
-    ) -> tuple[Float[Array, "m *features"], Float[Array, "*c m m"]]:
+    ) -> tuple[Float[Array, "m *features"], Any]:
         """`draw`, given the rows of the minibatch."""
         del rows
         return self.draw(key, data)
@@ -86,6 +109,17 @@ class BoundPrior(eqx.Module):
         """The rows of a minibatch that are the measurement points; None if the points are drawn otherwise."""
         del batch_size
         return None
+
+    def energy(self, factor: Any, values: Float[Array, "m c"]) -> Float[Array, ""]:
+        """The negative log density of the values up to a constant; the first argument is from `draw`."""
+        raise NotImplementedError(f"{type(self).__name__} must define energy(factor, values)")
+
+
+class BoundProcess(BoundPrior):
+    """A Gaussian process inside a potential; `draw` also gives the factor that whitens values at the points."""
+
+    process: GaussianProcess
+    weight: Float[Array, ""]
 
     def factor(self, points: Float[Array, "m *features"]) -> Float[Array, "*c m m"]:
         """L, the Cholesky factor of the covariance at these points."""
@@ -96,8 +130,8 @@ class BoundPrior(eqx.Module):
         return _per_output(_solve, factor, residual)
 
     def energy(self, factor: Float[Array, "*c m m"], values: Float[Array, "m c"]) -> Float[Array, ""]:
-        """−log p(values) up to a constant."""
-        return 0.5 * jnp.sum(jnp.square(self.whiten(factor, values - self.process.mean)))
+        """−ω log p(values) up to a constant."""
+        return 0.5 * self.weight * jnp.sum(jnp.square(self.whiten(factor, values - self.process.mean)))
 
     def unwhiten(self, factor: Float[Array, "*c m m"], noise: Float[Array, "m c"]) -> Float[Array, "m c"]:
         """Function values of the prior from independent normals: F = m + R⁻¹ η."""
@@ -111,7 +145,7 @@ class BoundPrior(eqx.Module):
         return values + jnp.sqrt(self.process.nugget_variance(points)) * noise
 
 
-class WhitenedPrior(BoundPrior):
+class WhitenedPrior(BoundProcess):
     """The factor is R itself, which is applied as one matrix product."""
 
     def whiten(self, factor: Float[Array, "*c m m"], residual: Float[Array, "m c"]) -> Float[Array, "m c"]:
@@ -128,6 +162,11 @@ class FixedPrior(WhitenedPrior):
 
     points: Float[Array, "m *features"]
     whitening: Float[Array, "*c m m"]
+
+    @property
+    def is_fixed(self) -> bool:
+        """The points never change."""
+        return True
 
     def draw(self, key: PRNGKeyArray, data: Any = None) -> tuple[Float[Array, "m *features"], Float[Array, "*c m m"]]:
         """The fixed points."""
@@ -148,7 +187,7 @@ class SetsPrior(WhitenedPrior):
         return jnp.asarray(self.measurement.sets)[index], self.whitening[index]
 
 
-class PooledPrior(BoundPrior):
+class PooledPrior(BoundProcess):
     """Points of a small pool: the covariance of the pool is stored, and the block of the drawn points is factorised."""
 
     measurement: PoolDraw
@@ -162,7 +201,7 @@ class PooledPrior(BoundPrior):
         return jnp.asarray(self.measurement.pool)[rows], jax.lax.linalg.cholesky(block, symmetrize_input=False)
 
 
-class RedrawnPrior(BoundPrior):
+class RedrawnPrior(BoundProcess):
     """Points from a continuum or a large pool: covariance and factor are computed at every step."""
 
     measurement: Measurement
@@ -174,7 +213,7 @@ class RedrawnPrior(BoundPrior):
         return points, self.factor(points)
 
 
-class MinibatchPrior(BoundPrior):
+class MinibatchPrior(BoundProcess):
     """Rows of the minibatch, which the posterior passes to `measure`."""
 
     size: int = eqx.field(static=True)

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from fsgmcmc import _checks
 from fsgmcmc.measurement import fixed
 from fsgmcmc.posterior import Posterior
-from fsgmcmc.priors.functional import BoundPrior, Functional
+from fsgmcmc.priors.functional import BoundProcess, Functional
 from fsgmcmc.priors.gaussian_process import GaussianProcess
 from fsgmcmc.random import normal
 from fsgmcmc.samplers.base import Vector
@@ -29,7 +29,7 @@ class FunctionalMomentum(Momentum):
 
     network: Any = eqx.field(static=True)
     flattener: Any = eqx.field(static=True)
-    prior: BoundPrior
+    prior: BoundProcess
     weight: Float[Array, ""]
     measured_curvature: Float[Array, ""]
 

@@ -20,6 +20,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from fsgmcmc import _checks
 from fsgmcmc.posterior import Batch, Position, Posterior
 from fsgmcmc.posterior._flatten import Flattener
+from fsgmcmc.priors.functional import BoundProcess
 from fsgmcmc.random import normal
 from fsgmcmc.variational.mean_field import MeanField
 
@@ -51,6 +52,12 @@ class Approximation(eqx.Module):
                 f"this method is for {self.space} space, but the posterior is in {posterior.space} space: "
                 f"build it with {self.space}_space"
             )
+        for prior in posterior.functional:
+            if not isinstance(prior, BoundProcess) or float(prior.weight) != 1:
+                raise ValueError(
+                    "variational methods have no OutlierExposure and no Functional with a weight other than 1: "
+                    "use a sampler"
+                )
 
     def init(self, key: PRNGKeyArray, posterior: Posterior) -> Any:
         """The initial value of everything that is trained."""

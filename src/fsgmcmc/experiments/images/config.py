@@ -14,12 +14,14 @@ from fsgmcmc.samplers.hamiltonian import FRICTION_PER_STEP
 OOD = {"mnist": "fashion", "fashion": "mnist", "cifar10": "svhn"}
 """Each data set, and the one whose test images are out of its distribution."""
 
-DEFAULT_METHODS = (*SAMPLERS, METHODS["gp"].name)
+DEFAULT_METHODS = (*SAMPLERS, "fsghmc-context", "sghmc-exposure", METHODS["gp"].name)
 # The gradient noise of a minibatch of n images has a covariance of about N / n times the curvature. Along the stiffest
 # direction it heats a Hamiltonian chain by (h² λ / 2 C h) N / n and a Langevin chain by (ε λ / 2) N / n: by factors of
 # hundreds if the step size depends on the curvature alone. These step sizes heat both chains equally; docs/images.md
 # explains the choice.
 STEP_TIMES_FREQUENCY = 0.1
+# Chosen without any out-of-distribution test set, by benchmarks/context_kinds.py; docs/images.md has its numbers.
+CONTEXT_KINDS = ("noise", "shapes", "shuffle", "strokes")
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,7 @@ class Settings:
     """All settings of a preset.
 
     Attributes:
+        network: "resnet" or "lenet".
         depth: Layers of the residual network.
         width: Channels of its first stage.
         images: Training images, a random subset; None: all.
@@ -35,6 +38,11 @@ class Settings:
         points: Measurement points: training images redrawn for each gradient; for samplers, images of its minibatch.
         gp_images: Training images that the Dirichlet Gaussian process is fitted to.
         gp_iterations: Iterations of that fit.
+        context_images: Context images, the pool of the variants `context` and `exposure`.
+        context_kinds: Their kinds.
+        context_points: Context images in each gradient.
+        context_weight: Weight of the prior or of the penalty at each of them.
+        context_nugget: Nugget of the Gaussian process at them, in units of its variance.
         adam_steps: Steps of the warm-up.
         learning_rate: Initial learning rate of Adam.
         step_size: None: it is measured; a number is for the mean potential U / N, the common convention.
@@ -50,6 +58,7 @@ class Settings:
     """
 
     preset: str
+    network: str = "resnet"
     depth: int = 8
     width: int = 16
     images: int | None = 10_000
@@ -58,6 +67,11 @@ class Settings:
     points: int = 40
     gp_images: int = 500
     gp_iterations: int = 50
+    context_images: int = 2000
+    context_kinds: tuple[str, ...] = CONTEXT_KINDS
+    context_points: int = 20
+    context_weight: float = 40.0
+    context_nugget: float = 1.0
     adam_steps: int = 4000
     learning_rate: float = 5e-3
     step_size: float | None = None

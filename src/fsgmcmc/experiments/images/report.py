@@ -1,7 +1,8 @@
 """The results of the image sweep: a file of its runs, a table for every data set, a figure.
 
 A record is one finished run: a dictionary with the keys of `COLUMNS`, its reliability diagram and its histograms of
-entropy. A diverged run is counted, but has no scores.
+entropy, and for a sampler the dictionary `process`: the scores of the same draws with the uncertainty of the
+Gaussian process, which are a row of their own. A diverged run is counted, but has no scores.
 """
 
 import math
@@ -13,6 +14,7 @@ import numpy as np
 from fsgmcmc.experiments.images import published
 from fsgmcmc.experiments.images.config import OOD
 from fsgmcmc.experiments.images.run import ENTROPY_BINS, SCORES, entropy_edges
+from fsgmcmc.experiments.images.variants import PROCESS, ROWS, VARIANTS, color, title
 from fsgmcmc.experiments.tables import (
     PAIRS,
     Scores,
@@ -21,11 +23,9 @@ from fsgmcmc.experiments.tables import (
     number,
     ordered,
     plus_minus,
-    present,
     table,
     write as write_files,
 )
-from fsgmcmc.methods import METHODS, title_of
 from fsgmcmc.metrics import RELIABILITY_BINS
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 COLUMNS = (
     *("dataset", "method", "preset", "seed", "images", "test_images", "foreign_images", "gp_images", "weights"),
     *SCORES,
-    *("step_size", "images_per_second", "prior_seconds", "seconds", "diverged"),
+    *("step_size", "images_per_second", "prior_seconds", "process_seconds", "seconds", "diverged"),
 )
 # Title, key, decimals.
 TABLE = (
@@ -56,6 +56,10 @@ INTRODUCTION = (
     "AUPR are for the detection of out-of-distribution (OOD) images by the entropy of the predictive probabilities or "
     "by the mutual information of label and function. *exact GP* is the Dirichlet Gaussian process without a network, "
     "conditioned only on the images that its kernel was fitted to.",
+    "*+ process*: the same run; beyond the training images its logits become those of this process, conditioned on at "
+    "most 1000 training images (docs/images.md). *+ context*: a further Gaussian process prior with equal class means "
+    "at context images, which are made from random numbers and from training images. *+ exposure*: outlier exposure at "
+    "the same context images. No OOD image was used for any of them.",
     "All chains of a preset have the same number of gradients. The posteriors of all samplers have the same weak "
     "Gaussian prior on the weights; functional posteriors also have the Gaussian process. In `quick` and `tuned` "
     "chains start where Adam ends, and one rule measures the step size for each posterior, so that some chains move "
@@ -63,6 +67,12 @@ INTRODUCTION = (
     "The paper's numbers (Wu, Xuan and Lu, 2025) are for ResNet-18 with all training images on an accelerator. The "
     "presets `quick` and `tuned` use a small residual network, fewer training images and two cores: compare the "
     "methods with each other, not with the paper.",
+)
+# The functional and the parameter-space form of each sampler, alone and in each variant.
+ROW_PAIRS = tuple(
+    (functional + functional_suffix, parameter + parameter_suffix)
+    for functional_suffix, parameter_suffix in (("", ""), (PROCESS, PROCESS), ("-context", "-exposure"))
+    for functional, parameter in PAIRS
 )
 PAIR_LEGEND = (
     "Mean paired difference over seeds, functional minus parameter prior, ± its standard error, with a two-sided "
@@ -75,7 +85,23 @@ Record = dict[str, Any]
 
 def write(records: list[Record], out: Path, note: str) -> None:
     """images.json, images.csv, images.md and images.png."""
-    write_files(records, out, "images", COLUMNS, markdown(records, note), figure)
+    write_files(records, out, "images", COLUMNS, markdown(records, note), figure, rows_of(records))
+
+
+def rows_of(records: list[Record]) -> list[Record]:
+    """The rows of the tables: each record, and after it the same run with the process, if it has these scores."""
+    rows = []
+    for record in records:
+        rows.append(record)
+        if record.get("process"):
+            seconds = None if record["seconds"] is None else record["seconds"] + record["process_seconds"]
+            rows.append(record | record["process"] | {"method": record["method"] + PROCESS, "seconds": seconds})
+    return rows
+
+
+def present(records: list[Record]) -> list[str]:
+    """The names of the records in the order of the tables."""
+    return ordered((record["method"] for record in records), ROWS)
 
 
 def markdown(records: list[Record], note: str = "") -> str:
@@ -85,9 +111,10 @@ def markdown(records: list[Record], note: str = "") -> str:
     blocks.append(f"Runs: {len(records)}. Diverged, and left out of every mean: {lost}.")
     if lost < len(records):
         blocks.append("![Entropy of test images and of out-of-distribution images, and reliability](images.png)")
+    rows = rows_of(records)
     for dataset in ordered((record["dataset"] for record in records), tuple(OOD)):
-        blocks += _section(dataset, [record for record in records if record["dataset"] == dataset])
-    blocks += [*_pairs(records), *_warnings(records)]
+        blocks += _section(dataset, [row for row in rows if row["dataset"] == dataset])
+    blocks += [*_pairs(rows), *_warnings(records)]
     return "\n\n".join(blocks) + "\n"
 
 
@@ -99,7 +126,7 @@ def _section(dataset: str, records: list[Record]) -> list[str]:
         error, auroc = paper.get(method, (math.nan, math.nan))
         steps = _scores(records, method, "step_size").values()
         step = f"{np.mean(list(steps)):.1e}" if steps else ""
-        rows.append([title_of(method), *cells, step, number(error, 2), number(auroc, 3)])
+        rows.append([title(method), *cells, step, number(error, 2), number(auroc, 3)])
     example = records[0]
     seeds = len({record["seed"] for record in records})
     test, ood = example["test_images"], example["foreign_images"]
@@ -107,7 +134,8 @@ def _section(dataset: str, records: list[Record]) -> list[str]:
         f"{seeds} seed{'s' * (seeds > 1)}; {example['images']:,} training images, {test:,} test images, {ood:,} "
         f"OOD images of {OOD[dataset]}, so that a random score has an AUPR of {ood / (test + ood):.2f}; "
         f"{example['gp_images']:,} training images of the GP. Seconds exclude the fit of the GP, "
-        f"{np.mean([record['prior_seconds'] for record in records]):.0f} s, which all methods of a seed share."
+        f"{np.mean([record['prior_seconds'] for record in records]):.0f} s, "
+        "which all methods of a seed share."
     )
     head = ["", *(title for title, _, _ in TABLE), "mean step", "paper: error, %", "paper: AUROC entropy"]
     return [f"## {dataset}", facts, table(head, rows)]
@@ -117,8 +145,8 @@ def _pairs(records: list[Record]) -> list[str]:
     rows = []
     for dataset in ordered((record["dataset"] for record in records), tuple(OOD)):
         own = [record for record in records if record["dataset"] == dataset]
-        for functional, parameter in PAIRS:
-            row = [dataset, f"{title_of(functional)} − {title_of(parameter)}"]
+        for functional, parameter in ROW_PAIRS:
+            row = [dataset, f"{title(functional)} − {title(parameter)}"]
             for key, digits in (("error", 2), ("nll", 3), ("auroc_entropy", 3)):
                 test = compare(_scores(own, functional, key), _scores(own, parameter, key))
                 row += [plus_minus(test.difference, test.error, digits), number(test.p, 3)]
@@ -130,7 +158,7 @@ def _pairs(records: list[Record]) -> list[str]:
 
 def _warnings(records: list[Record]) -> list[str]:
     lines = [
-        f"- {record['dataset']}, seed {record['seed']}, {title_of(record['method'])}: {text}"
+        f"- {record['dataset']}, seed {record['seed']}, {title(record['method'])}: {text}"
         for record in records
         for text in record.get("warnings", [])
     ]
@@ -153,7 +181,7 @@ def figure(records: list[Record], path: Path) -> None:
         own = [record for record in records if record["dataset"] == dataset]
         for panel, method in zip(line, methods, strict=False):
             _histogram(panel, [record for record in own if record["method"] == method], dataset)
-            panel.set_title(title_of(method), fontsize=10)
+            panel.set_title(title(method), fontsize=10)
         line[0].set_ylabel(f"{dataset}\nshare of images", fontsize=9)
         _reliability(line[-1], own, methods)
     for panel in panels[-1, :-1]:
@@ -166,12 +194,16 @@ def figure(records: list[Record], path: Path) -> None:
 
 
 def _histogram(panel: "Axes", records: list[Record], dataset: str) -> None:
-    for key, label, color in (
+    for key, label, shade in (
         ("entropy_known", dataset, "#2f5597"),
         ("entropy_foreign", OOD[dataset], "#c8561b"),
     ):
         counts = np.sum([record[key] for record in records], axis=0) if records else np.zeros(ENTROPY_BINS)
-        panel.stairs(counts / max(counts.sum(), 1), entropy_edges(), fill=True, alpha=0.5, color=color, label=label)
+        panel.stairs(counts / max(counts.sum(), 1), entropy_edges(), fill=True, alpha=0.5, color=shade, label=label)
+    wider = [record["process"]["entropy_foreign"] for record in records if record.get("process")]
+    if wider:
+        counts = np.sum(wider, axis=0)
+        panel.stairs(counts / max(counts.sum(), 1), entropy_edges(), color="#222222", label=f"{OOD[dataset]} + process")
     panel.set_yscale("log")
     panel.set_ylim(1e-4, 1)
     panel.legend(frameon=False, fontsize=7)
@@ -193,7 +225,14 @@ def _reliability(panel: "Axes", records: list[Record], methods: list[str]) -> No
         ]
         if not points:
             continue
-        panel.plot(*np.transpose(points), "o-", ms=3, lw=1, color=METHODS[method].color, label=title_of(method))
+        panel.plot(
+            *np.transpose(points),
+            "o--" if method in VARIANTS else "o-",
+            ms=3,
+            lw=1,
+            color=color(method),
+            label=title(method),
+        )
     panel.set_ylabel("accuracy", fontsize=9)
     _plain(panel)
 

@@ -20,6 +20,7 @@ from fsgmcmc.data.images import CLASSES
 from fsgmcmc.errors import DivergenceError
 from fsgmcmc.experiments.images.config import Settings
 from fsgmcmc.experiments.images.problem import Problem, points_apart, posterior, prepare
+from fsgmcmc.experiments.images.variants import VARIANTS
 from fsgmcmc.inference.sample import sample
 from fsgmcmc.measurement import minibatch
 from fsgmcmc.methods import SAMPLERS, VARIATIONAL, Method
@@ -29,7 +30,7 @@ from fsgmcmc.samplers import cyclical, step_decay
 from fsgmcmc.samples import functions_at
 
 # Part of the hash of records: raise it when a change of the code changes results for the same settings.
-REVISION = 4
+REVISION = 5
 ENTROPY_BINS = 30
 
 
@@ -45,11 +46,12 @@ NO_CHECKPOINT = Checkpoint()
 Runner = Callable[[Problem, Settings, int, Checkpoint], tuple[CategoricalPrediction, dict[str, Any]]]
 
 
-def _sampled(kind: Method) -> Runner:
+def _sampled(kind: Method, addition: str | None = None) -> Runner:
     def run(
         problem: Problem, settings: Settings, seed: int, checkpoint: Checkpoint
     ) -> tuple[CategoricalPrediction, dict[str, Any]]:
-        target = posterior(problem, settings, minibatch(settings.points) if kind.is_functional else None)
+        measured = minibatch(settings.points) if kind.is_functional else None
+        target = posterior(problem, settings, measured, addition=addition)
         if settings.step_size is not None:
             # Langevin steps scale as 1 / U, Hamiltonian steps as its square root.
             scale = math.sqrt(target.data.total) if kind.has_momentum else target.data.total
@@ -122,6 +124,7 @@ def _fitted(method: Method) -> Runner:
 
 RUNNERS: dict[str, Runner] = {
     **{name: _sampled(kind) for name, kind in SAMPLERS.items()},
+    **{name: _sampled(*variant) for name, variant in VARIANTS.items()},
     "gp": _gaussian_process,
     **{name: _fitted(method) for name, method in VARIATIONAL.items()},
 }
@@ -137,7 +140,9 @@ def run(
 ) -> dict[str, Any]:
     """The record of one run; a diverged run has no scores.
 
-    If the checkpoint file exists, the run resumes from it and the record has no `seconds`.
+    The record of a sampler has a dictionary `process`: the scores of the same draws with the uncertainty of the
+    Gaussian process beyond the training images. If the checkpoint file exists, the run resumes from it and the record
+    has no `seconds`.
     """
     resumed = checkpoint.path is not None and checkpoint.path.exists()
     problem = prepare(dataset, seed, settings, data)
@@ -153,13 +158,18 @@ def run(
         scores = score(prediction, problem.labels)
     except DivergenceError:
         info, scores = {}, {}
-    nothing = dict.fromkeys((*SCORES, "weights", "step_size", "images_per_second"))
+    nothing = dict.fromkeys((*SCORES, "weights", "step_size", "images_per_second", "process_seconds"))
     ending = {
         "warnings": sorted({str(warning.message) for warning in caught}),
         "seconds": None if resumed else time.monotonic() - began,
         "diverged": not scores,
     }
-    return record | nothing | info | scores | ending
+    record |= nothing | info | scores | ending
+    if scores and (method in SAMPLERS or method in VARIANTS):
+        began = time.monotonic()
+        wider = problem.with_process(prediction)
+        record |= {"process_seconds": time.monotonic() - began, "process": score(wider, problem.labels)}
+    return record
 
 
 SCORES = (
