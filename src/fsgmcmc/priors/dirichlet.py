@@ -53,6 +53,7 @@ class PretrainedClasses(NamedTuple):
     - `x`, `labels`: the rows used.
     - `concentration`: α₀.
     - `noise_scale`: t.
+    - `draws`: processes whose numbers are as uncertain as the rows leave them.
     """
 
     prior: GaussianProcess
@@ -61,6 +62,7 @@ class PretrainedClasses(NamedTuple):
     labels: Int[np.ndarray, " n"]
     concentration: float
     noise_scale: float
+    draws: tuple[GaussianProcess, ...] = ()
 
     def classify(self, x_new: ArrayLike, draws: int = 100, seed: int = 0) -> CategoricalPrediction:
         """Predictions of the Gaussian processes without a network: draws of the logits, independent for each point."""
@@ -86,6 +88,7 @@ def pretrain_classes(
     noise_scale: float | None = 1.0,
     starts: int = 2,
     max_points: int = 1000,
+    draws: int = 0,
     seed: int = 0,
 ) -> PretrainedClasses:
     """Fit kernel and means to labels, by Dirichlet targets with known noise.
@@ -101,6 +104,7 @@ def pretrain_classes(
         noise_scale: t; None: it is selected by evidence.
         starts: Number of starts; see `pretrain`.
         max_points: Maximum number of rows.
+        draws: Number of draws of the fitted numbers; see `pretrain`.
         seed: Seed of the rows and of the starts.
 
     Example:
@@ -122,8 +126,9 @@ def pretrain_classes(
 
     def fitted(scale: float) -> PretrainedClasses:
         targets, noise = dirichlet_targets(labels, classes, concentration, scale)
-        fit = pretrain(prior, x, targets, epochs, noise=noise, starts=starts, max_points=len(x), seed=seed)
-        return PretrainedClasses(fit.prior, fit.evidence, x, labels, concentration, scale)
+        fit = pretrain(prior, x, targets, epochs, noise=noise, starts=starts, max_points=len(x), draws=draws, seed=seed)
+        drawn = tuple(process for process, _ in fit.draws)
+        return PretrainedClasses(fit.prior, fit.evidence, x, labels, concentration, scale, drawn)
 
     if noise_scale is not None:
         return fitted(noise_scale)

@@ -25,6 +25,7 @@ from fsgmcmc._threads import one_blas_thread
 from fsgmcmc.priors import _host
 from fsgmcmc.priors.gaussian_process import GaussianProcess, check_data, in_float64
 from fsgmcmc.priors.kernels import is_hyperparameter, kernel_by_name
+from fsgmcmc.priors.laplace import laplace_draws
 from fsgmcmc.priors.marginal_likelihood import FAILURE, LENGTHS, VARIANCE, FitSpace, Model
 
 # Initial lengthscales are between this multiple of the median distance and 1, times log-normal factors of this log-sd.
@@ -50,12 +51,14 @@ class Pretrained(NamedTuple):
     - `noise`: standard deviation of the observations, fitted or as given.
     - `evidence`: log marginal likelihood of the rows used.
     - `trace`: the evidence after each iteration of the best start.
+    - `draws`: further processes with their noise, whose numbers are as uncertain as the rows leave them.
     """
 
     prior: GaussianProcess
     noise: float | np.ndarray
     evidence: float
     trace: Float[np.ndarray, " iterations"]
+    draws: tuple[tuple[GaussianProcess, float | np.ndarray], ...] = ()
 
 
 def pretrain(
@@ -68,6 +71,7 @@ def pretrain(
     learn_mean: bool = True,
     starts: int = 4,
     max_points: int = 1000,
+    draws: int = 0,
     seed: int = 0,
 ) -> Pretrained:
     """Fit kernel, mean and noise to data.
@@ -82,7 +86,8 @@ def pretrain(
         learn_mean: Whether the constant mean of each output is fitted.
         starts: Number of starts; those after the first depend on the scales of x and y.
         max_points: Maximum number of rows, drawn at random after exact duplicates (x and y) are removed.
-        seed: Seed of the starts and of the rows.
+        draws: Number of draws of the fitted numbers around their optimum (`fsgmcmc.priors.laplace`).
+        seed: Seed of the starts, of the rows and of the draws.
 
     >>> from fsgmcmc.priors.kernels import rbf
     >>> x = np.linspace(0, 10, 50)[:, None]
@@ -96,7 +101,7 @@ def pretrain(
 
         if noise is not None or not learn_mean:
             raise ValueError('"auto" fits noise and mean with each kernel: call select_kernel first, then pretrain')
-        return select_kernel(x, y, epochs=epochs, starts=starts, max_points=max_points, seed=seed).fit
+        return select_kernel(x, y, epochs=epochs, starts=starts, max_points=max_points, draws=draws, seed=seed).fit
     if not isinstance(prior, GaussianProcess):
         prior = GaussianProcess(kernel_by_name(prior, x.shape[1]) if isinstance(prior, str) else prior)
     prior.check_outputs(y.shape[1])
@@ -131,6 +136,7 @@ def pretrain(
             screened = np.clip(screened, begins.min(axis=0) - NEAR, begins.max(axis=0) + NEAR)
             begins = climb(len(x), np.stack([begins[0], screened]), epochs=0).place[None]
         best = climb(len(x), begins, epochs)
+        places = laplace_draws(partial(space.loss, x, y), best.place, _checks.count(draws, "draws", least=0), seed)
     if best.evidence <= -FAILURE:
         raise ValueError("the marginal likelihood is not finite at any start: check the kernel and the scale of x")
     found = space.model(best.place)
@@ -141,10 +147,15 @@ def pretrain(
             UserWarning,
             stacklevel=2,
         )
-    mean = float(found.mean[0]) if learn_mean and y.shape[1] == 1 else found.mean
-    fitted_noise = found.noise if noise is None else known if known.ndim else float(known)
-    fitted = GaussianProcess(found.kernel, mean, prior.nugget, prior.embedding)
-    return Pretrained(fitted, fitted_noise, best.evidence, best.trace)
+
+    def fitted(model: Model) -> tuple[GaussianProcess, float | np.ndarray]:
+        mean = float(model.mean[0]) if learn_mean and y.shape[1] == 1 else model.mean
+        process = GaussianProcess(model.kernel, mean, prior.nugget, prior.embedding)
+        return process, model.noise if noise is None else known if known.ndim else float(known)
+
+    lowest, highest = np.transpose(bounds)
+    drawn = tuple(fitted(space.model(np.clip(place, lowest, highest))) for place in places)
+    return Pretrained(*fitted(found), best.evidence, best.trace, drawn)
 
 
 def _distinct(x: np.ndarray, y: np.ndarray, noise: np.ndarray) -> NDArray[np.int64]:

@@ -36,7 +36,7 @@ NO_NOISE = 0.1
 class Tried(NamedTuple):
     """A kernel that was fitted: its log marginal likelihood on the screening rows, its noise and its process.
 
-    `is_noise` says that the function fits the noise, so that the kernel is rejected.
+    `is_noise` says that the function fits the noise, so that the kernel is rejected. `draws` are those of `pretrain`.
     """
 
     kernel: str
@@ -44,6 +44,7 @@ class Tried(NamedTuple):
     noise: float
     prior: GaussianProcess
     is_noise: bool
+    draws: tuple[tuple[GaussianProcess, Any], ...] = ()
 
 
 class Selection(NamedTuple):
@@ -69,6 +70,7 @@ def select_kernel(
     epochs: int = 100,
     starts: int = 2,
     max_points: int = 1000,
+    draws: int = 0,
     seed: int = 0,
 ) -> Selection:
     """The pre-trained kernel of the grammar with the largest evidence; kernels that fit the noise are rejected.
@@ -83,6 +85,7 @@ def select_kernel(
         epochs: Maximum number of iterations of the last fit.
         starts: Number of starts of every fit; see `pretrain`.
         max_points: Maximum number of rows of every fit.
+        draws: Number of draws of the numbers of each kernel, given the screening rows; see `pretrain`.
         seed: Seed of the rows and of the starts.
 
     Example:
@@ -95,12 +98,12 @@ def select_kernel(
         raise ValueError("the grammar is empty: give at least one kernel, such as ('rbf',)")
     points = _checks.matrix(x, "x")
 
-    def fit(name: str, rows: int, epochs: int) -> Pretrained:
-        process = GaussianProcess(kernel_by_name(name, points.shape[1]))
-        return pretrain(process, x, y, epochs, starts=starts, max_points=min(rows, max_points), seed=seed)
+    def fit(name: str, rows: int, epochs: int, draws: int = 0) -> Pretrained:
+        process, rows = GaussianProcess(kernel_by_name(name, points.shape[1])), min(rows, max_points)
+        return pretrain(process, x, y, epochs, starts=starts, max_points=rows, draws=draws, seed=seed)
 
-    def ranked(names: Iterable[str], rows: int) -> list[tuple[str, Pretrained]]:
-        fits = each_on_a_core(lambda name: (name, fit(name, rows, SCREENING_EPOCHS)), list(names))
+    def ranked(names: Iterable[str], rows: int, draws: int = 0) -> list[tuple[str, Pretrained]]:
+        fits = each_on_a_core(lambda name: (name, fit(name, rows, SCREENING_EPOCHS, draws)), list(names))
         return sorted(fits, key=lambda pair: -pair[1].evidence)
 
     def accepted(fits: list[tuple[str, Pretrained]], rows: int) -> list[str]:
@@ -108,13 +111,14 @@ def select_kernel(
 
     # Only warnings of the last fit matter.
     with warnings.catch_warnings(action="ignore", category=UserWarning), one_blas_thread():
-        compared = screened = ranked(grammar, SCREENING_ROWS)
+        compared = screened = ranked(grammar, SCREENING_ROWS, draws)
         names, kept = [name for name, _ in screened], accepted(screened, SCREENING_ROWS)
         if len(points[:max_points]) > SCREENING_ROWS:
             compared = ranked(dict.fromkeys([*names[:FINALISTS], *kept[:1]]), FINAL_ROWS)
     order = list(dict.fromkeys([*accepted(compared, FINAL_ROWS), *kept])) or [compared[0][0]]
     tried = tuple(
-        Tried(name, found.evidence, float(found.noise), found.prior, name not in kept) for name, found in screened
+        Tried(name, found.evidence, float(found.noise), found.prior, name not in kept, found.draws)
+        for name, found in screened
     )
     fits = []
     for name in order:
