@@ -117,7 +117,8 @@ class Samples:
     def extrapolated(self, processes: Sequence[GaussianProcess], x: Any, y: Any, noise: Sequence[Any]) -> "Samples":
         """The same draws, whose predictions become those of processes given the rows (x, y) where no row is near.
 
-        Arguments are those of `Extrapolation.of`; docs/what-is-sampled.md has the model.
+        Arguments are those of `Extrapolation.of`; docs/what-is-sampled.md has the model. y has the values of the
+        function: for class labels the targets and the noise of `fsgmcmc.priors.dirichlet_targets`.
 
         Example:
             >>> from fsgmcmc import MLP, Gaussian, GaussianProcess, parameter_space, rbf, sample, sgld
@@ -128,7 +129,15 @@ class Samples:
             >>> bool(beyond.predict([[9.0]]).epistemic.item() > 0.9)
             True
         """
-        return replace(self, extrapolation=Extrapolation.of(processes, x, y, noise))
+        beyond = Extrapolation.of(processes, x, y, noise)
+        given, own = (beyond.x.shape[-1], beyond.y.shape[1]), (self.inputs, self.outputs)
+        if given != own:
+            raise ValueError(
+                "x and y of the processes have {} and {} columns, but the network {} inputs and {} outputs".format(
+                    *given, *own
+                )
+            )
+        return replace(self, extrapolation=beyond)
 
     def to_arviz(self, x: Any = None) -> Any:
         """The draws for ArviZ: an `InferenceData` of its 0.x, a `DataTree` of its 1.x; needs `fsgmcmc[arviz]`.
@@ -157,6 +166,11 @@ class Samples:
     def save(self, path: str | os.PathLike) -> None:
         """Write the draws as arrays plus JSON; `load` reads them back without running code."""
         flattener, positions = self._weights("save")
+        if self.extrapolation is not None:
+            raise ValueError(
+                "the processes of `extrapolated` are not saved: save the draws without them, or an estimator with "
+                "save_model"
+            )
         if self.likelihood is None:
             raise ValueError("draws of a bare target have no model to save; keep `positions` with numpy.save")
         likelihood = LIKELIHOODS.to_config(self.likelihood)

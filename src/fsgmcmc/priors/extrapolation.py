@@ -1,23 +1,25 @@
-"""Beyond the data the function varies as a Gaussian process does that is given the data.
+"""Beyond the data, predictions follow Gaussian processes conditioned on the data.
 
-A network interpolates where there are rows. Far from them nothing determines it but the smoothness of its units, and
-its draws agree too much. A process conditioned on the rows says what is unknown there. For each of several processes k:
+A network interpolates where there are rows. Far from them only the smoothness of its units determines it, and its draws
+agree too much. For each of several processes:
 
     C = K + σ² I over the rows,    g(x), v(x)     mean and variance of the process given the rows
-    q = 90 % quantile of 1/[C⁻¹]_ii − σ²          variance at a row, given all other rows
-    a(x) = max(v(x) − q, 0) / v(x)                in [0, 1]
+    q(x) = min(q₉₀, k(x, x) / 2)                  q₉₀: 90 % quantile over rows of 1/[C⁻¹]_ii − σ², the variance at a
+                                                  row given all other rows
+    a(x) = max(v − q, 0) / min(v, k(x, x) − q)    in [0, 1]
 
 Each draw s of the network is paired with one process, in turn, and with b = 0 or 1, in turn, and becomes
 
     f̃(x) = (1 − b a) f_s(x) + b a g(x) + sqrt(a) (h(x) − g(x)),    h a draw of the process given the rows
 
-Where a row is determined by the others as well as most training rows are, a = 0 and f̃ is the network. Where v ≫ q, a
-is close to 1: f̃ is then a draw of the process (b = 1), or differs from the network as a draw of the process does from
-its mean (b = 0). Given f_s, f̃(x) is Gaussian with variance a v. Neither the processes nor the two ways of going on are
-weighted by evidence, which the rows cannot have of the form of a function where there are none.
+Where a point is determined by the rows as well as most rows are by the others, a = 0 and f̃ is the network. Where the
+rows say nothing (v = k), or little beside what they say elsewhere (v ≫ q), a is 1 or close to it: f̃ is then a draw of
+the process (b = 1), or differs from the network as a draw of the process does from its mean (b = 0). Given f_s, f̃(x) is
+Gaussian with variance a v. Processes, and both values of b, have equal weights: the rows have no evidence about regions
+without rows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -34,17 +36,27 @@ LARGEST = 1000
 POINTS_PER_CALL = 256
 # A process is refuted if its log density of a row given the others is so much below that of the best, in nats.
 REFUTED = 0.25
-# Share of the training rows at which the network stands as it is.
+# Share of the training rows at which the prediction is the network's, unchanged, and the largest part of the variance
+# of the process that counts as determined.
 INSIDE = 0.9
+DETERMINED = 0.5
 
 
 class Expert(NamedTuple):
-    """A named process given the rows, q for each output, and the mean log density of a row given the others."""
+    """A named process given the rows, q₉₀ for each output, and the mean log density of a row given the others."""
 
     name: Any
     posterior: GaussianProcessPosterior
     threshold: np.ndarray
     density: float
+
+
+class Moments(NamedTuple):
+    """Of an expert at points: a, and the mean g and the variance v of its process, all (points, outputs)."""
+
+    a: np.ndarray
+    g: np.ndarray
+    v: np.ndarray
 
 
 class Blend(NamedTuple):
@@ -56,7 +68,7 @@ class Blend(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Extrapolation:
-    """Processes given the rows, to which the draws of a network are handed over; `Extrapolation.of` builds it.
+    """Processes given the rows, by which the draws of a network are replaced beyond them; `Extrapolation.of` builds it.
 
     Attributes:
         experts: The conditioned processes, equally weighted.
@@ -71,22 +83,23 @@ class Extrapolation:
     @classmethod
     def of(
         cls,
-        processes: Sequence[GaussianProcess],
+        processes: Any,
         x: ArrayLike,
         y: ArrayLike,
-        noise: Sequence[Any],
+        noise: Any,
         names: Sequence[Any] = (),
     ) -> "Extrapolation":
-        """Condition each process on the rows, of which at most the first 1000 are used.
+        """Condition each process on the rows, of which at most 1000 are used, drawn at random.
 
         A process is left out if the rows refute it: if its mean log density of a row given the others is 0.25 nats
         below that of the best.
 
         Args:
-            processes: Gaussian processes.
-            x: Rows (n, features) in random order.
+            processes: A list of `GaussianProcess`.
+            x: Rows (n, features).
             y: Values of the function with noise, (n,) or (n, outputs).
-            noise: Standard deviation for each process: a number, or one for each row or each row and output.
+            noise: A list with the standard deviation for each process: a number, one for each row, or one for each row
+                and output.
             names: Names of the processes, such as the words of their kernels.
 
         Example:
@@ -94,14 +107,22 @@ class Extrapolation:
             >>> x = np.linspace(-1, 1, 20)
             >>> beyond = Extrapolation.of([GaussianProcess(rbf(0.5))], x, np.sin(x), noise=[0.1])
             >>> print(beyond.weights(np.array([[0.0], [3.0]]))[0].round(2).ravel())
-            [0.   0.99]
+            [0. 1.]
         """
-        if not len(processes) or len(processes) != len(noise):
+        if not isinstance(processes, Sequence) or not isinstance(noise, Sequence) or not processes:
+            raise TypeError("give a list of processes, and a list with the noise of each")
+        if wrong := [process for process in processes if not isinstance(process, GaussianProcess)]:
+            raise TypeError(f"processes must be of GaussianProcess, such as GaussianProcess(rbf()), not {wrong[0]!r}")
+        if len(processes) != len(noise):
             raise ValueError(f"give one noise for each process, got {len(processes)} and {len(noise)}")
-        x = _checks.matrix(x, "x", np.float64)[:LARGEST]
-        y = _checks.matrix(y, "y", np.float64)[:LARGEST]
-        kept = tuple(np.asarray(each)[:LARGEST] if np.ndim(each) else float(each) for each in noise)
-        names = tuple(names) or tuple(range(len(kept)))
+        names = tuple(names) or tuple(range(len(processes)))
+        if len(names) != len(processes):
+            raise ValueError(f"give one name for each process, got {len(processes)} and {len(names)}")
+        x, y = _checks.matrix(x, "x", np.float64), _checks.matrix(y, "y", np.float64)
+        _checks.same_length(x, y)
+        rows = np.sort(np.random.default_rng(0).permutation(len(x))[:LARGEST])
+        x, y = x[rows], y[rows]
+        kept = [np.asarray(each)[rows] if np.ndim(each) else float(each) for each in noise]
         given = zip(names, processes, kept, strict=True)
         experts = [_expert(name, process.condition(x, y, each)) for name, process, each in given]
         best = max(expert.density for expert in experts)
@@ -109,21 +130,19 @@ class Extrapolation:
 
     def weights(self, x: ArrayLike) -> np.ndarray:
         """a(x) of each process, (processes, points, outputs)."""
-        return np.stack([_hand_over(expert, moments)[0] for expert, moments in self._moments(x)])
+        return np.stack([moments.a for _, moments in self._moments(x)])
 
     def excess(self, x: ArrayLike) -> np.ndarray:
-        """sqrt(mean_k a v / mean_k (q + σ²)), largest over outputs: what is added to what most rows have, (points,)."""
+        """sqrt(mean a v / mean (q₉₀ + σ²)), largest over outputs: what is added to what most rows have, (points,)."""
         added, usual = 0.0, 0.0
-        for expert, moments in self._moments(x):
-            a, _, v = _hand_over(expert, moments)
+        for expert, (a, _, v) in self._moments(x):
             added, usual = added + a * v, usual + expert.threshold + np.mean(np.square(expert.posterior.noise))
         return np.sqrt(np.max(added / usual, axis=1))
 
     def blend(self, x: ArrayLike, functions: np.ndarray) -> Blend:
         """Means and spread of f̃ at points x for function draws (draws, points, outputs)."""
         means, spreads = np.array(functions, np.float64), np.zeros(functions.shape)
-        for index, (expert, moments) in enumerate(self._moments(x)):
-            a, g, v = _hand_over(expert, moments)
+        for index, (_, (a, g, v)) in enumerate(self._moments(x)):
             paired, moved = self._paired(index, len(means))
             means[moved] = (1 - a) * means[moved] + a * g
             spreads[paired] = np.sqrt(a * v)
@@ -133,8 +152,7 @@ class Extrapolation:
         """f̃ for function draws (draws, points, outputs), jointly at those of the points x that are beyond the rows."""
         rng = np.random.default_rng(seed)
         points, drawn = _checks.matrix(x, "x", np.float64), np.array(functions, np.float64)
-        for index, (expert, moments) in enumerate(self._moments(points)):
-            a, g, _ = _hand_over(expert, moments)
+        for index, (expert, (a, g, _)) in enumerate(self._moments(points)):
             paired, moved = self._paired(index, len(drawn))
             drawn[moved] = (1 - a) * drawn[moved] + a * g
             beyond = np.flatnonzero(a.any(axis=1))
@@ -149,18 +167,20 @@ class Extrapolation:
         own = each[each // 2 % len(self.experts) == index]
         return own, own[own % 2 == 0]
 
-    def _moments(self, x: ArrayLike) -> Any:
-        """Each expert with the mean and the variance of its process at x."""
+    def _moments(self, x: ArrayLike) -> Iterator[tuple[Expert, Moments]]:
+        """Each expert with its moments at x."""
         points = _checks.matrix(x, "x", np.float64)
+        if points.shape[1:] != self.x.shape[1:]:
+            raise ValueError(
+                f"x has rows of shape {points.shape[1:]}, but those given to the processes {self.x.shape[1:]}"
+            )
         # Whole blocks, so that one program serves any number of points.
         even = np.concatenate([points, np.repeat(points[-1:], -len(points) % POINTS_PER_CALL, axis=0)])
         for expert in self.experts:
             blocks = [
-                expert.posterior.predict(even[at : at + POINTS_PER_CALL], noise=1.0)
-                for at in range(0, len(even), POINTS_PER_CALL)
+                _moments_at(expert, even[at : at + POINTS_PER_CALL]) for at in range(0, len(even), POINTS_PER_CALL)
             ]
-            mean, sd = (np.concatenate([getattr(b, name) for b in blocks]) for name in ("mean", "epistemic"))
-            yield expert, (mean[: len(points)], np.square(sd[: len(points)]))
+            yield expert, Moments(*(np.concatenate(parts)[: len(points)] for parts in zip(*blocks, strict=True)))
 
 
 def _expert(name: Any, posterior: GaussianProcessPosterior) -> Expert:
@@ -172,11 +192,13 @@ def _expert(name: Any, posterior: GaussianProcessPosterior) -> Expert:
     return Expert(name, posterior, np.quantile(of_function, INSIDE, axis=0), float(density.sum(axis=1).mean()))
 
 
-def _hand_over(expert: Expert, moments: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """a, g and v at some points, each (points, outputs)."""
-    mean, variance = moments
-    excess = np.maximum(variance - expert.threshold, 0.0)
-    return np.divide(excess, variance, out=np.zeros_like(excess), where=variance > 0), mean, variance
+def _moments_at(expert: Expert, x: np.ndarray) -> Moments:
+    process, found = expert.posterior.process, expert.posterior.predict(x, noise=1.0)
+    g, v = found.mean, np.square(found.epistemic)
+    k = _host.evaluate(process.kernel, in_float64(GaussianProcess.embed, process, x)).T.reshape(len(x), -1)
+    q = np.minimum(expert.threshold, DETERMINED * k)
+    excess = np.maximum(v - q, 0.0)
+    return Moments(np.divide(excess, np.minimum(v, k - q), out=np.zeros_like(excess), where=excess > 0), g, v)
 
 
 def _joint(rng: np.random.Generator, posterior: GaussianProcessPosterior, x: ArrayLike, draws: int) -> np.ndarray:
