@@ -1,8 +1,9 @@
 """A likelihood and a sampler that are defined in this file alone work everywhere."""
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +12,7 @@ import scipy.stats
 from jax.scipy.special import gammaln
 
 import fsgmcmc as fs
-from fsgmcmc import metrics
+from fsgmcmc import methods, metrics
 
 pytestmark = pytest.mark.usefixtures("optimised")
 
@@ -301,6 +302,51 @@ def test_a_sampler_against_the_contract_is_refused_at_once():
     ):
         with pytest.raises((TypeError, ValueError), match=message):
             fs.sample(0, target, sampler, draws=2, progress=False)
+
+
+def test_a_target_against_the_contract_is_refused_at_once():
+    class Own(fs.Target):
+        begin: Any = eqx.field(static=True)
+        result: Any = eqx.field(static=True)
+
+        def init(self, key):
+            return self.begin()
+
+        def potential(self, key, w):
+            return self.result(w)
+
+    def normal(w):
+        return 0.5 * w @ w, w
+
+    for begin, result, message in (
+        (lambda: jnp.zeros((3, 1)), normal, "init of Own must return a vector of floats"),
+        (lambda: jnp.zeros(3, int), normal, "init of Own must return a vector of floats"),
+        (lambda: [0.0, 0.0], normal, "init of Own must return a vector of floats"),
+        (lambda: jnp.zeros(3), lambda w: 0.5 * w @ w, "potential of Own must return the energy and its gradient"),
+        (lambda: jnp.zeros(3), lambda w: (0.5 * w @ w, w[:2]), r"not shapes \(\) and \(2,\)"),
+        (lambda: jnp.zeros(3), lambda w: (0.5 * (w @ w)[None], w), r"not shapes \(1,\) and \(3,\)"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            fs.sample(0, Own(begin, result), fs.sgld(0.1), draws=2, progress=False)
+    with pytest.raises(TypeError, match="potential of Energy"):
+        fs.sample(0, fs.Energy(lambda w: w * w, [0.0, 1.0]), fs.sgld(0.1), draws=2, progress=False)
+    draws = fs.sample(
+        0, fs.Energy(lambda w: w @ w, [0, 1]), fs.sgld(0.1), draws=2, chains=1, warm_up=None, progress=False
+    )
+    assert draws.positions.shape == (1, 2, 2)
+
+
+def test_a_method_of_ones_own_is_known_to_the_estimators():
+    own = methods.Method("slow", "Slow", "sampling", "parameter", "sampler", "#555555", build=fs.sgld)
+    with pytest.raises(ValueError, match="there is a method 'sgld' already"):
+        methods.register(replace(own, name="sgld"))
+    try:
+        methods.register(own)
+        model = fs.FunctionalBNNRegressor("rbf", "slow", samples=2, burn_in=20, thinning=1, chains=1, progress=False)
+        assert model.fit(np.arange(20.0)[:, None], np.arange(20.0)).method_ == "slow"
+    finally:
+        for registry in (methods.METHODS, methods.SAMPLERS, methods.INFERENCE):
+            registry.pop("slow", None)
 
 
 def test_a_density_that_is_not_finite_is_named_instead_of_the_step():

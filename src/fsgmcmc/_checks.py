@@ -71,6 +71,14 @@ def positive(value: Any, name: str) -> None:
         raise ValueError(f"{name} must be positive and finite, got {value}")
 
 
+def positive_number(value: Any, name: str) -> None:
+    """`value` must be one number that float32 can hold, above zero."""
+    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    with np.errstate(over="ignore"):
+        if not number or not 0 < np.float32(value) < np.inf:
+            raise ValueError(f"{name} must be a positive number, got {value!r}")
+
+
 def count(value: Any, name: str, *, least: int = 1) -> int:
     """`value` as a whole number that is at least `least`."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:

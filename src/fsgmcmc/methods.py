@@ -191,6 +191,16 @@ VARIATIONAL = {name: method for name, method in METHODS.items() if method.is_var
 INFERENCE = SAMPLERS | VARIATIONAL
 
 
+def register(method: Method) -> None:
+    """Add a method of your own, for the estimators and reports of this program."""
+    if method.name in METHODS:
+        raise ValueError(f"there is a method {method.name!r} already")
+    METHODS[method.name] = method
+    for kind, of_kind in (("sampler", SAMPLERS), ("variational", VARIATIONAL)):
+        if method.kind == kind:
+            of_kind[method.name] = INFERENCE[method.name] = method
+
+
 def title_of(name: str) -> str:
     """The title of a method, or the name itself where it is not in the registry."""
     return METHODS[name].title if name in METHODS else name

@@ -55,5 +55,7 @@ def test_kinds_have_equal_shares_in_random_order_and_wrong_arguments_are_refused
     assert np.abs(np.diff(white.astype(int))).sum() > 5
     with pytest.raises(ValueError, match="unknown kind photographs; choose from noise"):
         context_images(black, 4, kinds=("photographs",))
+    with pytest.raises(TypeError, match="kinds"):
+        context_images(black, 4, kinds="noise")
     with pytest.raises(ValueError, match="images must be bytes"):
         context_images(black / 255, 4)

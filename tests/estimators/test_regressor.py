@@ -169,6 +169,45 @@ def test_wrong_words_are_refused(waves):
         FunctionalBNNRegressor("rbf").fit(x, y, sample_weight=np.zeros(60))
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": None}, "unknown method None"),
+        ({"prior": np.array([1, 2])}, "unknown prior"),
+        ({"extrapolation": ["process"]}, "unknown extrapolation"),
+        ({"noise": -1.0}, "noise must be a positive number, got -1.0"),
+        ({"noise": np.ones(60)}, "noise must be a positive number"),
+        ({"samples": 0}, "samples must be a whole number"),
+        ({"steps": 1.5}, "steps must be a whole number"),
+        ({"burn_in": -1}, "burn_in must be a whole number"),
+        ({"hidden": 50}, "such as \\(50, 50\\), not 50"),
+        ({"checkpoint": "fit.npz"}, "give random_state too"),
+    ],
+)
+def test_wrong_parameters_are_refused_by_their_names(waves, options, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        FunctionalBNNRegressor("rbf", **options).fit(*waves)
+
+
+@pytest.mark.parametrize("factor", [1e200, 1e-200])
+def test_numbers_whose_squares_float64_does_not_have_are_refused(waves, factor):
+    x, y = waves
+    with pytest.raises(ValueError, match="numbers of y are too large or too small to be squared"):
+        FunctionalBNNRegressor("rbf", **QUICK).fit(x, factor * y)
+    with pytest.raises(ValueError, match="numbers of feature 0 are too large or too small"):
+        FunctionalBNNRegressor("rbf", **QUICK).fit(factor * x, y)
+
+
+def test_wrong_arguments_of_predictions_are_refused(regressor):
+    far = np.vstack([np.zeros((700, 1)), [[1e300]]])
+    with pytest.raises(ValueError, match="1e\\+300 in row 700 and feature 0 of x is too far"):
+        regressor.predict(far)
+    with pytest.raises(ValueError, match="coverage is a probability"):
+        regressor.predict_interval([[0.0]], 90)
+    with pytest.raises(ValueError, match="n must be a whole number"):
+        regressor.sample_functions([[0.0]], n=0)
+
+
 @pytest.mark.slow
 def test_frames_pipelines_and_searches(waves):
     x, y = waves

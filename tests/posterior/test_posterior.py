@@ -388,7 +388,7 @@ def test_priors_add(key):
             Y[:, 0],
             prior=prior,
             likelihood=Gaussian(0.5),
-            measurement=measurement.fixed(POINTS),
+            measurement=None if prior is b else measurement.fixed(POINTS),
             weight_prior=None,
         )
         return float(energy_of(posterior, key, START[: posterior.size].astype(np.float32)))

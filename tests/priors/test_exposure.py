@@ -70,8 +70,12 @@ def test_posteriors_of_all_weights_share_one_program(key):
     one, two, four = (float(energy(posterior(weight), w)) for weight in (1.0, 2.0, 4.0))
     assert four - two == pytest.approx(2 * (two - one), rel=1e-4)
     assert len(compiled) == 1
-    with pytest.raises(ValueError, match="weight must be"):
-        Functional(PROCESS, MEASUREMENTS["fixed"], weight=0.0)
+    for wrong in (0.0, 1e-60, 1e60, True):
+        with pytest.raises(ValueError, match="weight must be a positive number"):
+            Functional(PROCESS, MEASUREMENTS["fixed"], weight=wrong)
+    prior = Functional(PROCESS, MEASUREMENTS["fixed"])
+    with pytest.raises(ValueError, match="measurement is for a bare GaussianProcess"):
+        function_space(NETWORK, X, LABELS, prior=prior, measurement=MEASUREMENTS["pool"], likelihood=Categorical(3))
 
 
 @pytest.mark.parametrize("space", ["function", "parameter"])

@@ -39,6 +39,12 @@ def test_duplicate_points_and_more_features_than_points_are_fine():
     np.testing.assert_allclose(phi @ phi.T, GaussianProcess(matern32()).gram(points[:, None]), atol=1e-5)
 
 
+def test_inputs_with_other_features_than_the_points_are_refused():
+    network = prior_features(MLP((5,)), PROCESS, np.zeros((3, 2)) + np.arange(3)[:, None])
+    with pytest.raises(ValueError, match=r"the points of the features \(2,\)"):
+        parameter_space(network, np.arange(4.0), np.arange(4.0), prior=weak_weights(), likelihood=Gaussian(0.1))
+
+
 @pytest.mark.parametrize("process", [rbf(), GaussianProcess((rbf(), rbf()))], ids=["a kernel", "two kernels"])
 def test_other_processes_are_refused(process):
     with pytest.raises((TypeError, ValueError), match=r"GaussianProcess|one kernel"):

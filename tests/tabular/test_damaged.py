@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from fsgmcmc.cli import app
 from fsgmcmc.estimators import FunctionalBNNRegressor
-from fsgmcmc.estimators.serialization import save_model
+from fsgmcmc.estimators.serialization import load_model, save_model
 from fsgmcmc.tabular.model import Request, fit_table
 
 QUICK = {"kernel": "rbf", "hidden": (5,), "chains": 1, "samples": 4, "burn_in": 20, "thinning": 1}
@@ -143,6 +143,8 @@ def test_a_coverage_or_a_target_that_does_not_fit(tmp_path, model):
     data, out = put(tmp_path, "x,colour\n1,red\n"), str(tmp_path / "p.csv")
     refused(CliRunner().invoke(app, ["predict", str(model), data, "--out", out, "--coverage", "90"]), "0.9")
     refused(CliRunner().invoke(app, ["predict", str(model), data, "--out", str(tmp_path)]), "is a folder")
+    kept = str(model / "model.json")
+    refused(CliRunner().invoke(app, ["predict", str(model), data, "--out", kept]), "in the folder of the model")
     refused(CliRunner().invoke(app, ["evaluate", str(model), data]), "no column 'y'")
 
 
@@ -203,3 +205,12 @@ def test_a_model_kept_from_python_has_no_table(tmp_path):
     x = np.arange(10.0)[:, None]
     save_model(FunctionalBNNRegressor(random_state=0, **QUICK).fit(x, x[:, 0]), tmp_path)
     refused(CliRunner().invoke(app, ["info", str(tmp_path)]), "load_model")
+
+
+def test_extra_entries_cannot_replace_those_of_the_model(tmp_path, model):
+    estimator = load_model(model)[0]
+    with pytest.raises(ValueError, match="extra has entries of the model itself: kernel, task"):
+        save_model(estimator, tmp_path / "model", extra={"task": "regression", "kernel": "matern32", "note": 1})
+    assert not (tmp_path / "model").exists()
+    save_model(estimator, tmp_path / "model", extra={"note": 1})
+    assert load_model(tmp_path / "model")[1]["note"] == 1

@@ -133,6 +133,8 @@ def predict(
     with exit_on(OSError, ValueError):
         if out.exists() and data.exists() and out.samefile(data):
             raise ValueError(f"{out} is the input table: give another file for the predictions")
+        if model.resolve() in out.resolve().parents:
+            raise ValueError(f"{out} is in the folder of the model: give another file for the predictions")
         kept = TableModel.load(model)
         frame = read_table(data, separator, kept.id_column)
         predictions = kept.predict(frame, coverage)

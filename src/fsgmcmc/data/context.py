@@ -50,8 +50,11 @@ def context_images(
             f"images must be bytes (n, height, width, channels), got {images.dtype} of shape {images.shape}"
         )
     size = _checks.count(size, "size")
-    unknown = [kind for kind in kinds if kind not in KINDS]
-    if unknown or not len(kinds):
+    if isinstance(kinds, str):
+        raise TypeError(f"kinds is a list of names, such as [{kinds!r}]")
+    kinds = list(kinds)
+    unknown = [str(kind) for kind in kinds if kind not in KINDS]
+    if unknown or not kinds:
         raise ValueError(f"unknown kind {', '.join(unknown) or 'of no name'}; choose from {', '.join(KINDS)}")
     rng = np.random.default_rng(seed)
     shares = np.diff(np.arange(len(kinds) + 1) * size // len(kinds))

@@ -37,7 +37,15 @@ class Standardiser:
         inputs = _checks.matrix(values, "x", np.float64)
         if inputs.shape[1] != len(self.x_mean):
             raise ValueError(f"x has {inputs.shape[1]} columns, the training part had {len(self.x_mean)}")
-        return ((inputs - self.x_mean) / self.x_std).astype(np.float32)
+        with np.errstate(over="ignore"):
+            standard = ((inputs - self.x_mean) / self.x_std).astype(np.float32)
+        if (wrong := np.argwhere(~np.isfinite(standard))).size:
+            row, column = wrong[0]
+            raise ValueError(
+                f"{inputs[row, column]:g} in row {row} and feature {column} of x is too far from the training data for "
+                "float32"
+            )
+        return standard
 
     def y(self, values: Any) -> Float64[np.ndarray, "..."]:
         """Targets in training standard deviations from the training mean, as float64."""

@@ -141,14 +141,22 @@ class FunctionalBNN(BaseEstimator, ABC):
         return score if self.extrapolation_ is None else np.maximum(score, self.extrapolation_.excess(x))
 
     def _check_params(self) -> None:
-        if not isinstance(self.method, str) or self.method not in (known := ("auto", *methods.INFERENCE)):
+        known = ("auto", *methods.INFERENCE)
+        if not isinstance(self.method, str) or self.method not in known:
             raise ValueError(f"unknown method {self.method!r}; choose one of {', '.join(known)}")
-        if self.prior not in PRIORS:
+        if not isinstance(self.prior, str) or self.prior not in PRIORS:
             raise ValueError(f"unknown prior {self.prior!r}; choose 'pretrained' or 'fixed'")
-        if self.extrapolation not in EXTRAPOLATIONS:
+        if not isinstance(self.extrapolation, str) or self.extrapolation not in EXTRAPOLATIONS:
             raise ValueError(f"unknown extrapolation {self.extrapolation!r}; choose 'process' or 'network'")
         if self.prior == "fixed" and self.kernel == "auto":
             raise ValueError("prior='fixed' takes a kernel as it is, but kernel='auto' leaves it open: name one")
+        if self.checkpoint is not None and self.random_state is None:
+            raise ValueError("a checkpoint belongs to one seed: give random_state too, such as random_state=0")
+        for name in ("samples", "thinning", "chains", "steps"):
+            _checks.count(getattr(self, name), name)
+        _checks.count(self.burn_in, "burn_in", least=0)
+        if self.hidden is not None and np.ndim(self.hidden) != 1:
+            raise TypeError(f"hidden has the units of each layer, such as (50, 50), not {self.hidden!r}")
 
     def _rows(self, X: Any, y: np.ndarray, sample_weight: Any) -> Rows:
         """The rows as they are fitted; `scale_` is set."""
@@ -156,9 +164,7 @@ class FunctionalBNN(BaseEstimator, ABC):
         rows = distinct_rows(X, y, weights)
         with np.errstate(over="ignore"):
             self.scale_ = Standardiser(*moments(rows.x, rows.weights))
-        if not np.isfinite(self.scale_.x_std).all():
-            column = int(np.argmin(np.isfinite(self.scale_.x_std)))
-            raise ValueError(f"the numbers of feature {column} are too large to be squared: give it in other units")
+        check_units(self.scale_.x_std, "feature {}")
         return rows
 
     def _inputs(self, X: Any) -> np.ndarray:
@@ -318,7 +324,7 @@ class FunctionalBNN(BaseEstimator, ABC):
             values = self.extrapolation_.draw(x, values)
         if n is None:
             return values
-        if not 1 <= n <= len(values):
+        if _checks.count(n, "n") > len(values):
             raise ValueError(f"there are {len(values)} draws: n is 1 to {len(values)}, got {n}")
         return values[np.linspace(0, len(values) - 1, n).round().astype(int)]
 
@@ -330,6 +336,15 @@ class FunctionalBNN(BaseEstimator, ABC):
     @abstractmethod
     def _outputs(self) -> int:
         """Of the network."""
+
+
+def check_units(std: Any, name: str) -> None:
+    """Refuse numbers whose squares are infinite or zero in float64; `name` has a place for the column."""
+    wrong = np.flatnonzero(~(np.isfinite(std) & (np.asarray(std) > 0)))
+    if wrong.size:
+        raise ValueError(
+            f"the numbers of {name.format(wrong[0])} are too large or too small to be squared: use other units"
+        )
 
 
 def _blocks(x: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:

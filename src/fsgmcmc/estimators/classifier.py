@@ -42,7 +42,7 @@ class FunctionalBNNClassifier(ClassifierMixin, FunctionalBNN):
         self.classes_, labels = np.unique(y, return_inverse=True)
         rows = self._rows(X, labels.astype(np.float64), sample_weight)
         if len(np.unique(rows.y)) < 2:
-            raise ValueError(f"y holds one class, {self.classes_[int(rows.y[0])]!r}: classification needs two")
+            raise ValueError(f"y has one class, {self.classes_[int(rows.y[0])]}: classification needs two")
         rows = rows._replace(y=rows.y.astype(np.int32))
         self._fit_rows(rows)
         return self

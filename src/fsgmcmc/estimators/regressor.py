@@ -8,10 +8,10 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
-from fsgmcmc import defaults, methods
+from fsgmcmc import _checks, defaults, methods
 from fsgmcmc.data.standardiser import moments
 from fsgmcmc.estimators import noise
-from fsgmcmc.estimators.base import FunctionalBNN
+from fsgmcmc.estimators.base import FunctionalBNN, check_units
 from fsgmcmc.estimators.prior import FittedPrior, of_targets
 from fsgmcmc.estimators.rows import Prepared, Rows
 from fsgmcmc.likelihoods import Gaussian, Likelihood
@@ -120,7 +120,9 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
         rows = self._rows(X, y.astype(np.float64), sample_weight)
         if self.likelihood is None:
-            mean, std = moments(rows.y, rows.weights)
+            with np.errstate(over="ignore"):
+                mean, std = moments(rows.y, rows.weights)
+            check_units(std, "y")
             self.scale_ = replace(self.scale_, y_mean=float(mean), y_std=float(std))
         self._fit_rows(rows)
         learned = self.likelihood_.noise_std(self.samples_.params.likelihood)
@@ -147,6 +149,8 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
         super()._check_params()
         if self.noise_distribution not in NOISE_DISTRIBUTIONS:
             raise ValueError(f"unknown noise_distribution {self.noise_distribution!r}; choose 'student' or 'gaussian'")
+        if self.noise is not None:
+            _checks.positive_number(self.noise, "noise")
         if self.likelihood is not None and not isinstance(self.likelihood, Likelihood):
             raise TypeError(f"likelihood must be a Likelihood or None, not {self.likelihood!r}")
         if self.likelihood is not None and self.noise is not None:
@@ -190,7 +194,7 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper end of the central interval that holds an observation with this probability."""
-        if not 0 < coverage < 1:
+        if np.ndim(coverage) or not 0 < coverage < 1:
             raise ValueError(f"coverage is a probability between 0 and 1, such as 0.9, got {coverage}")
         lower, upper = self.predict_quantiles(X, [(1 - coverage) / 2, (1 + coverage) / 2]).T
         return lower, upper

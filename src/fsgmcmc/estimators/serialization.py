@@ -99,7 +99,10 @@ def save_model(estimator: FunctionalBNN, folder: str | Path, extra: dict[str, An
         meta["noise"] = estimator.noise_
     else:
         meta["classes"] = estimator.classes_.tolist()
-    document = {"schema": SCHEMA, "version": VERSION, "fsgmcmc": __version__, **meta, **(extra or {})}
+    document = {"schema": SCHEMA, "version": VERSION, "fsgmcmc": __version__, **meta}
+    if taken := sorted({"arrays", *document} & set(extra or {})):
+        raise ValueError(f"extra has entries of the model itself: {', '.join(taken)}; give them other names")
+    document |= extra or {}
     json.dumps(document, default=_plain)  # what cannot be written is found before anything is
     folder.mkdir(parents=True, exist_ok=True)
     older = _arrays_of(folder)

@@ -28,7 +28,7 @@ from fsgmcmc.inference._checkpoint import Checkpoint, Run, fingerprint, restored
 from fsgmcmc.inference._devices import chain_keys, devices_for
 from fsgmcmc.inference._driver import run_chains
 from fsgmcmc.inference.warm_up import BACK_OFF_FACTOR, WarmUp, warm_up as run_warm_up
-from fsgmcmc.posterior.target import Target
+from fsgmcmc.posterior.target import Energy, Target
 from fsgmcmc.random import generator_key
 from fsgmcmc.samplers.base import Sampler
 from fsgmcmc.samplers.schedules import CyclicTemperature
@@ -94,6 +94,7 @@ def sample(
     kept_steps = _kept_steps(sampler, burn_in, thinning)
     start_key, warm_key, run_key = jax.random.split(generator_key(_checks.as_key(key), generator), 3)
     keys = chain_keys(run_key, chains)
+    _check_target(target, start_key)
     positions = _starts(start_key, target, init, chains)
     _check_states(target, sampler, positions[0])
     initial = positions
@@ -220,6 +221,26 @@ def check_match(target: Any, sampler: Any) -> None:
         raise ValueError(
             f"{type(sampler).__name__} has no rule for its step size: give a step_size, or define "
             "stable_step(curvature, size)"
+        )
+
+
+def _check_target(target: Target, key: PRNGKeyArray) -> None:
+    """A target of the user's own must start at a vector and have one energy and its gradient there."""
+    if type(target).__module__.startswith("fsgmcmc.") and not isinstance(target, Energy):
+        return
+    name, contract = type(target).__name__, "docs/own-sampler.md has the contract"
+    w = jax.eval_shape(target.init, key)
+    if not hasattr(w, "shape") or len(w.shape) != 1 or not jnp.issubdtype(w.dtype, jnp.floating):
+        raise TypeError(f"init of {name} must return a vector of floats (k,), not {w}; {contract}")
+    try:
+        energy, gradient = jax.eval_shape(target.potential, key, w)
+        shapes = energy.shape, gradient.shape
+    except (TypeError, ValueError, AttributeError) as error:
+        raise TypeError(f"potential of {name} must return the energy and its gradient: {error}; {contract}") from error
+    if shapes != ((), w.shape):
+        raise TypeError(
+            f"potential of {name} must return one energy () and a gradient {w.shape}, not shapes {shapes[0]} and "
+            f"{shapes[1]}; {contract}"
         )
 
 

@@ -3,11 +3,12 @@
 Required of a subclass:
 
     log_prob(params, f, y)           log p(y_i | f_i) for every row, outputs summed
-    predict(functions, params)       the prediction for function draws (draws, rows, outputs)
+    predict(functions, params, noise=None)
+                                     the prediction for function draws (draws, rows, outputs)
 
 With defaults:
 
-    predict_spread(functions, spread, params)
+    predict_spread(functions, spread, params, noise=None)
                                      the same for functions with Gaussian errors, as beyond the data
     targets(y), outputs(y)           y as an array, and how many outputs the network needs
     init(), log_prior(params)        its own sampled parameters, by default none

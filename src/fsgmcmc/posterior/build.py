@@ -93,6 +93,8 @@ def function_space(
         terms = (*terms, weight_prior)
     if measurement is not None and not isinstance(measurement, Measurement):
         raise TypeError("measurement is made by fsgmcmc.measurement, such as measurement.fixed(points)")
+    if measurement is not None and not any(isinstance(term, GaussianProcess) for term in terms):
+        raise ValueError("measurement is for a bare GaussianProcess: the terms of this prior have points of their own")
     if measurement is None:
         few = len(batch.x) <= LARGEST_FIXED_SET
         measurement = fixed(batch.x) if few else subset(_pool(batch.x, stream), REDRAWN_POINTS)

@@ -138,7 +138,7 @@ class Energy(Target):
     """
 
     energy: Callable[[Vector], Float[Array, ""]] = eqx.field(static=True)
-    start: Vector
+    start: Vector = eqx.field(converter=lambda start: jnp.asarray(start, jnp.float32))
 
     def init(self, key: PRNGKeyArray) -> Vector:
         """The given start."""

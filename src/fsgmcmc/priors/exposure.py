@@ -47,7 +47,7 @@ class OutlierExposure(Prior):
             raise TypeError("measurement is made by fsgmcmc.measurement, such as measurement.subset(images, 20)")
         if isinstance(self.measurement, Minibatch):
             raise ValueError("outlier exposure at the rows of the minibatch would oppose their labels: use subset")
-        _checks.positive(self.weight, "weight")
+        _checks.positive_number(self.weight, "weight")
 
     def check_outputs(self, outputs: int) -> None:
         """Raise an error if there are no classes."""

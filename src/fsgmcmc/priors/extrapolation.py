@@ -31,8 +31,10 @@ from fsgmcmc import _checks
 from fsgmcmc.priors import _host
 from fsgmcmc.priors.gaussian_process import GaussianProcess, GaussianProcessPosterior, in_float64
 
-# Rows that a process is conditioned on at most, and new points in one call, whose number is always the same.
+# Rows that a process is conditioned on at most, and numbers in all covariance factors together: where each class has a
+# factor there are fewer rows. New points in one call, whose number is always the same.
 LARGEST = 1000
+LARGEST_FACTORS = 4e7
 POINTS_PER_CALL = 256
 # A process is refuted if its log density of a row given the others is so much below that of the best, in nats.
 REFUTED = 0.25
@@ -89,7 +91,7 @@ class Extrapolation:
         noise: Any,
         names: Sequence[Any] = (),
     ) -> "Extrapolation":
-        """Condition each process on the rows, of which at most 1000 are used, drawn at random.
+        """Condition each process on the rows, of which at most 1000 are used, fewer for many classes.
 
         A process is left out if the rows refute it: if its mean log density of a row given the others is 0.25 nats
         below that of the best.
@@ -120,7 +122,9 @@ class Extrapolation:
             raise ValueError(f"give one name for each process, got {len(processes)} and {len(names)}")
         x, y = _checks.matrix(x, "x", np.float64), _checks.matrix(y, "y", np.float64)
         _checks.same_length(x, y)
-        rows = np.sort(np.random.default_rng(0).permutation(len(x))[:LARGEST])
+        factors = sum(np.shape(each)[1] if np.ndim(each) == 2 else 1 for each in noise)
+        count = min(LARGEST, int((LARGEST_FACTORS / factors) ** 0.5))
+        rows = np.sort(np.random.default_rng(0).permutation(len(x))[:count])
         x, y = x[rows], y[rows]
         kept = [np.asarray(each)[rows] if np.ndim(each) else float(each) for each in noise]
         given = zip(names, processes, kept, strict=True)

@@ -62,6 +62,8 @@ class PriorFeatures(Network):
 
     def features(self, x: Float[Array, "batch *features"]) -> Float[Array, "batch count"]:
         """φ(x)."""
+        if x.shape[1:] != self.points.shape[1:]:
+            raise ValueError(f"x has rows of shape {x.shape[1:]}, the points of the features {self.points.shape[1:]}")
         embedded, points = self.process.embed(x), self.process.embed(jnp.asarray(self.points, x.dtype))
         return evaluate(self.process.kernel, embedded, points) @ jnp.asarray(self.projection, x.dtype)
 
@@ -80,7 +82,7 @@ def prior_features(network: Any, process: GaussianProcess, x: ArrayLike, count: 
     Use it in parameter space with `prior=weak_weights()`: the prior of f is then the process, plus a network with weak
     weights. In one dimension such a posterior has the mean and the spread of the exact process within a few per cent,
     and its chains mix better. Where the process describes the data poorly, the predictions follow it all the same: it
-    is an option, not a default. With as many features as rows the network has nothing left to learn.
+    is an option, not a default. With as many features as rows the features alone explain the targets.
 
     Args:
         network: A network, as for `parameter_space`.

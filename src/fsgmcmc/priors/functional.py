@@ -52,7 +52,11 @@ class Functional(Prior):
     weight: float = 1.0
 
     def __check_init__(self) -> None:
-        _checks.positive(self.weight, "weight")
+        if not isinstance(self.process, GaussianProcess):
+            raise TypeError(f"process must be a GaussianProcess, such as GaussianProcess(rbf()), not {self.process!r}")
+        if not isinstance(self.measurement, Measurement):
+            raise TypeError("measurement is made by fsgmcmc.measurement, such as measurement.subset(x, 20)")
+        _checks.positive_number(self.weight, "weight")
 
     def check_outputs(self, outputs: int) -> None:
         """Raise an error if the process has another number of outputs."""

@@ -142,7 +142,7 @@ def pretrain(
     found = space.model(best.place)
     if not constant and len(x) >= FEW_ROWS and _noise_alone(found, x, sd if noise is None else np.inf):
         warnings.warn(
-            "the fitted Gaussian process explains the data by noise alone: try more starts, another kernel, or "
+            "the fitted Gaussian process explains the data by noise alone: try another kernel, or in regression "
             "noise=... if it is known",
             UserWarning,
             stacklevel=2,
