@@ -19,7 +19,7 @@ Where a number of steps or rounds has to be chosen, held-out training rows selec
 reference:
 
 - network: `FunctionalBNNRegressor(extrapolation="network")`;
-- process: the Gaussian processes to which `FunctionalBNNRegressor(extrapolation="process")` hands over, given the
+- process: the Gaussian processes that `FunctionalBNNRegressor(extrapolation="process")` follows, given the
   training rows, equally weighted, everywhere.
 
 Each finished record is a line of records.jsonl; a second run skips those that are there and repeats those that failed.

@@ -41,7 +41,7 @@ class Samples:
         outputs: Outputs of the network.
         info: Settings and cost of the run: iterations, seconds (of the steps, without warm-up and compilation), step
             size and the like.
-        extrapolation: Processes that `predict` hands over to beyond the data; None is the network alone.
+        extrapolation: Processes that `predict` follows beyond the data; None is the network alone.
     """
 
     positions: Float[np.ndarray, "chains draws k"] | None

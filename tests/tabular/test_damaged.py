@@ -197,7 +197,7 @@ def test_a_model_folder_that_is_damaged(name, command, tmp_path, model):
 
 def test_a_folder_that_is_no_model(tmp_path):
     refused(CliRunner().invoke(app, ["info", str(tmp_path / "nowhere")]), "no model folder")
-    refused(CliRunner().invoke(app, ["info", str(tmp_path)]), "holds no model")
+    refused(CliRunner().invoke(app, ["info", str(tmp_path)]), "contains no model")
 
 
 @pytest.mark.slow

@@ -1,8 +1,8 @@
 """Posteriors among which an estimator chooses by the density of rows that were held out.
 
 No network is best on every table. A functional prior wins where rows are few or noisy; where they are many and exact,
-a network that is free of its process learns more, and whether a wide or a deep one depends on the table. Short runs on
-part of the rows tell: each takes a fraction of the time of the fit.
+a network without a functional prior learns more, and whether a wide or a deep one is better depends on the table. Short
+runs on part of the rows decide: each takes a fraction of the time of the fit.
 """
 
 from typing import NamedTuple
@@ -46,7 +46,7 @@ CANDIDATES = (
 def candidates(method: str, hidden: tuple[int, ...] | None, kernel_is_open: bool) -> tuple[Candidate, ...]:
     """Those of a method by name, or of "auto", with the hidden units where they are given.
 
-    A kernel that is given is what is known of the function: then the functional prior has no rivals.
+    A kernel that is given states what is known: only the functional prior is then used.
     """
     if method == "auto":
         found = CANDIDATES if kernel_is_open else CANDIDATES[:1]

@@ -1,9 +1,9 @@
 """The noise before the network sees the data: its scale, and how small it may become.
 
-A network with more weights than rows can pass through all of them, and a noise that is learned with it then shrinks to
-nothing. So does that beside a process, if its kernel is rough. Three numbers of the data say what is too small: the
-errors e_i of each target given the others under the process of the prior, with variances s_i² that include its noise σ;
-the noise σ_k beside other kernels; and the spacing Δ of targets that are rounded.
+A network with more weights than rows can pass through all of them, and a noise that is learned with it then becomes too
+small. The same happens to the noise fitted with a process whose kernel is rough. Three numbers of the data say what is
+too small: the errors e_i of each target given the others under the process of the prior, with variances s_i² that
+include its noise σ; the noise σ_k beside other kernels; and the spacing Δ of targets that are rounded.
 
     scale = max(σ max(1, rms(e_i / s_i)), median σ_k),    floor = max(0.3 scale, Δ / √12)
 """

@@ -20,7 +20,7 @@ from jaxtyping import Array, Float
 from fsgmcmc.priors import GaussianProcess
 from fsgmcmc.priors.kernels import evaluate
 
-# Training rows that stand for all, and rows whose distances to them are computed at once.
+# Training rows that represent all, and rows whose distances to them are computed at once.
 REFERENCE_ROWS = 2000
 ROWS_PER_CALL = 500
 # Quantile of the distances between training rows beyond which a row is new.
@@ -41,7 +41,7 @@ class Novelty:
 
     @classmethod
     def of(cls, process: GaussianProcess, x: np.ndarray) -> "Novelty":
-        """Of the training rows x, which are in random order; of many, the first stand for all."""
+        """Of the training rows x, which are in random order; of many, the first represent all."""
         ends = x.min(axis=0), x.max(axis=0)
         unknown = cls(process, x[:REFERENCE_ROWS], 0.0, *ends)
         if len(x) == 1:

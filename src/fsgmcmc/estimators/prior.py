@@ -1,4 +1,4 @@
-"""The prior that an estimator's kernel stands for, in the standardised units of its network.
+"""The prior that the kernel of an estimator gives, in the standardised units of its network.
 
 A word has numbers in standard deviations of the data; a tinygp kernel has them in the units of the data, and is carried
 over:

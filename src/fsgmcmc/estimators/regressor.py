@@ -47,8 +47,8 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
         thinning: Steps between them where there are more than 1000 rows; twice as many where there are fewer.
         steps: Steps of the variational methods, which draw `chains` × `samples` times from what they end with.
         extrapolation: With "process" predictions far from all rows vary as Gaussian processes do that are given the
-            rows, whose error bars grow (docs/what-is-sampled.md): that of `kernel`, or with "auto" up to seven, equally
-            weighted. "network" keeps the network everywhere.
+            rows, whose error bars grow (docs/what-is-sampled.md): draws of the numbers of `kernel`, or with "auto" of up
+            to seven kernels, equally weighted. "network" keeps the network everywhere.
         random_state: A seed, or a `numpy.random.RandomState`, that fixes the result.
         progress: Show a progress bar where there is a terminal.
         checkpoint: A file from which an interrupted fit resumes, also within its warm-up.
@@ -193,7 +193,7 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
         return (mean, self.scale_.y_std * moments[:, 1]) if return_std else mean
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper end of the central interval that holds an observation with this probability."""
+        """Lower and upper end of the central interval that contains an observation with this probability."""
         if np.ndim(coverage) or not 0 < coverage < 1:
             raise ValueError(f"coverage is a probability between 0 and 1, such as 0.9, got {coverage}")
         lower, upper = self.predict_quantiles(X, [(1 - coverage) / 2, (1 + coverage) / 2]).T

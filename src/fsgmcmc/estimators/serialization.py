@@ -174,7 +174,7 @@ def _document(folder: Path) -> dict[str, Any]:
     if not folder.is_dir():
         raise FileNotFoundError(f"there is no model folder {folder}")
     if not path.is_file():
-        raise FileNotFoundError(f"{folder} holds no model: model.json is missing")
+        raise FileNotFoundError(f"{folder} contains no model: model.json is missing")
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, UnicodeDecodeError) as error:

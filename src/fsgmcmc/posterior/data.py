@@ -171,7 +171,7 @@ class Streamed(Data):
         return Feeder(self.source, self.rows_per_step, _seed(key), chains)
 
     def device_subset(self, key: PRNGKeyArray) -> InMemory:
-        """10,000 rows that stand for all."""
+        """10,000 rows that represent all."""
         rows = self.source.rows(min(DEVICE_ROWS, self.total), _seed(key))
         return InMemory(jax.tree.map(jnp.asarray, rows), self.rows_per_step, self.augment, stands_for=self.total)
 

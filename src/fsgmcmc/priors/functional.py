@@ -3,9 +3,8 @@
     −log p(F) = ½ ω Σ_c ‖R_c (F_c − m_c)‖² + const,    R_cᵀ R_c = (K_c + δI)⁻¹,    F = f(X_M; w)
 
 `Functional` has the process, the measurement points, the function of the parameters and the weight ω, which is 1 for
-the density of the process; `bind` prepares it for a loop.
-Fixed sets are whitened once, in float64. Redrawn points are factorised at every step in float32, for which a relative
-nugget of 1e-3 is large enough.
+the density of the process; `bind` prepares it for a loop. Fixed sets are whitened once, in float64. Redrawn points are
+factorised at every step in float32, for which a relative nugget of 1e-3 is large enough.
 """
 
 from collections.abc import Callable

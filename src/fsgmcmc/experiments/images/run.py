@@ -158,17 +158,17 @@ def run(
         scores = score(prediction, problem.labels)
     except DivergenceError:
         info, scores = {}, {}
-    nothing = dict.fromkeys((*SCORES, "weights", "step_size", "images_per_second", "process_seconds"))
-    ending = {
+    missing = dict.fromkeys((*SCORES, "weights", "step_size", "images_per_second", "process_seconds"))
+    closing = {
         "warnings": sorted({str(warning.message) for warning in caught}),
         "seconds": None if resumed else time.monotonic() - began,
         "diverged": not scores,
     }
-    record |= nothing | info | scores | ending
+    record |= missing | info | scores | closing
     if scores and (method in SAMPLERS or method in VARIANTS):
         began = time.monotonic()
-        wider = problem.with_process(prediction)
-        record |= {"process_seconds": time.monotonic() - began, "process": score(wider, problem.labels)}
+        with_process = problem.with_process(prediction)
+        record |= {"process_seconds": time.monotonic() - began, "process": score(with_process, problem.labels)}
     return record
 
 
