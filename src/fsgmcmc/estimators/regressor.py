@@ -47,8 +47,8 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
         thinning: Steps between them where there are more than 1000 rows; twice as many where there are fewer.
         steps: Steps of the variational methods, which draw `chains` × `samples` times from what they end with.
         extrapolation: With "process" predictions far from all rows vary as Gaussian processes do that are given the
-            rows, whose error bars grow (docs/what-is-sampled.md): draws of the numbers of `kernel`, or with "auto" of up
-            to seven kernels, equally weighted. "network" keeps the network everywhere.
+            rows, whose error bars grow (docs/what-is-sampled.md): draws of the numbers of `kernel`, or with "auto" of
+            up to seven kernels, equally weighted. "network" keeps the network everywhere.
         random_state: A seed, or a `numpy.random.RandomState`, that fixes the result.
         progress: Show a progress bar where there is a terminal.
         checkpoint: A file from which an interrupted fit resumes, also within its warm-up.
