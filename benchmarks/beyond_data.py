@@ -46,7 +46,7 @@ from benchmarks import beyond_report, peers_tabular
 from benchmarks.beyond_tables import TABLES, Split, problem_of, split_of
 from fsgmcmc import FunctionalBNNRegressor
 from fsgmcmc.data import DataNotFoundError
-from fsgmcmc.predictions import GaussianPrediction, RegressionPrediction
+from fsgmcmc.predictions import RegressionPrediction
 
 LEVEL = 0.9
 Method = Callable[[Split, int], RegressionPrediction]
@@ -67,7 +67,7 @@ def network(split: Split, seed: int) -> RegressionPrediction:
 
 def process(split: Split, seed: int) -> RegressionPrediction:
     """The Gaussian processes everywhere."""
-    return mixture_of_experts(_fitted(split, seed, "process"), split.x_test)
+    return _fitted(split, seed, "process").process_distribution(split.x_test)
 
 
 @functools.lru_cache(maxsize=2)
@@ -78,19 +78,6 @@ def _fitted(split: Split, seed: int, extrapolation: str) -> FunctionalBNNRegress
         # Ctrl-C ends a fit with the draws there are, which must not become a record.
         raise KeyboardInterrupt
     return model
-
-
-def mixture_of_experts(model: Any, x: np.ndarray) -> RegressionPrediction:
-    """p(y) = 1/K Σ_k N(y; g_k(x), v_k(x) + σ_k²) over the K processes given the rows."""
-    experts = model.extrapolation_.experts
-    # A row that occurs w times has noise σ / sqrt(w), so the largest is that of a single row.
-    noise = [float(np.max(expert.posterior.noise)) for expert in experts]
-    each = [
-        expert.posterior.predict(model.scale_.x(x), noise=sigma) for expert, sigma in zip(experts, noise, strict=True)
-    ]
-    means, spread = (np.stack([getattr(one, name) for one in each]) for name in ("mean", "epistemic"))
-    mixture = GaussianPrediction(means, np.reshape(noise, (-1, 1, 1)), spread=spread)
-    return mixture.rescaled(model.scale_.y_mean, model.scale_.y_std)
 
 
 def methods_with(bde_python: str | None) -> dict[str, Method]:

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.beyond_data import mixture_of_experts
 from benchmarks.beyond_tables import TABLES, problem_of
 from fsgmcmc import FunctionalBNNRegressor
 
@@ -38,7 +37,7 @@ def ratios(model: FunctionalBNNRegressor, x: np.ndarray) -> list[float]:
     found = []
     for reach in REACHES:
         points = moved(x, reach)
-        network, process = model.predict_distribution(points), mixture_of_experts(model, points)
+        network, process = model.predict_distribution(points), model.process_distribution(points)
         found.append(float(np.median(network.epistemic / process.epistemic)))
     return found
 

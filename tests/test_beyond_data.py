@@ -3,7 +3,6 @@
 import json
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -16,10 +15,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 from benchmarks import beyond_data, beyond_report
 from benchmarks.beyond_tables import Problem, Split, Table, highest, principal_component, problem_of, split_of
 
-from fsgmcmc.data import Standardiser
 from fsgmcmc.predictions import MomentPrediction
-from fsgmcmc.priors import GaussianProcess, rbf
-from fsgmcmc.priors.extrapolation import Extrapolation
 
 
 def a_frame(rows=120):
@@ -111,20 +107,6 @@ def test_scores_are_those_of_standardised_targets_inside_and_outside():
     alone = Split(split.x, split.y, split.x_test[:2], np.zeros(2), inside=1)
     at_mean = beyond_data.scores(MomentPrediction(np.zeros((2, 1)), np.zeros((2, 1)), sd[:2]), alone)
     assert at_mean["crps_inside"] == pytest.approx((np.sqrt(2) - 1) / np.sqrt(np.pi) / unit)
-
-
-def test_the_mixture_of_processes_has_equal_weights_and_the_units_of_the_data():
-    rng = np.random.default_rng(4)
-    x, y = 10 * rng.normal(size=(30, 1)), 5 + 3 * rng.normal(size=30)
-    scale = Standardiser.fit(x, y)
-    processes = [GaussianProcess(rbf(length)) for length in (0.5, 2.0)]
-    beyond = Extrapolation.of(processes, scale.x(x), scale.y(y), noise=[1.0, 1.1])
-    assert len(beyond.experts) == 2
-    model = SimpleNamespace(extrapolation_=beyond, scale_=scale)
-    new, targets = np.array([[0.0], [200.0]]), np.array([4.0, 9.0])
-    found = beyond_data.mixture_of_experts(model, new).log_prob(targets)
-    each = [expert.posterior.predict(scale.x(new)).rescaled(scale.y_mean, scale.y_std) for expert in beyond.experts]
-    assert np.allclose(found, np.log(np.mean([np.exp(one.log_prob(targets)) for one in each], axis=0)))
 
 
 def a_record(table, method, nll, part="feature", coverage=0.9, seed=0):

@@ -77,7 +77,8 @@ class Diagnostic(NamedTuple):
     """One finding of a report.
 
     Attributes:
-        code: "r_hat", "ess", "energy_drift", "weight_growth", or of an estimator "process"; programs act on it.
+        code: "r_hat", "ess", "energy_drift", "weight_growth", of an estimator "process" or "beyond", of a table
+            "process_held_out"; programs act on it.
         value: The number that is beyond its limit.
         message: A sentence with the remedy.
     """

@@ -23,6 +23,8 @@ def test_labels_keep_their_names_and_probabilities_their_doubts():
     network = replace(model.samples_, extrapolation=None).predict(model.scale_.x(np.array([x[0], [20.0, -20.0]])))
     np.testing.assert_allclose(prediction.probabilities[0], network.probabilities[0], rtol=1e-5)
     assert prediction.entropy[1] > network.entropy[1]
+    processes = model.process_distribution(x).probabilities
+    assert np.mean(processes.argmax(axis=1) == y) > 0.9
 
 
 @pytest.mark.slow

@@ -23,6 +23,7 @@ from fsgmcmc.estimators.novelty import Novelty
 from fsgmcmc.estimators.prior import FittedPrior
 from fsgmcmc.methods import INFERENCE
 from fsgmcmc.priors import GaussianProcess, linear, matern32, periodic, rbf
+from fsgmcmc.priors.extrapolation import Extrapolation
 
 QUICK = {"hidden": (10,), "chains": 1, "samples": 8, "burn_in": 300, "thinning": 2, "steps": 60, "random_state": 0}
 
@@ -352,6 +353,34 @@ def test_a_network_that_does_not_follow_its_process_is_told(regressor):
     found = {warning.code: warning for warning in poor.diagnose().warnings}
     assert found["process"].value > 3
     assert "it does not follow its prior" in found["process"].message
+
+
+def test_the_prediction_of_the_processes_alone_is_their_mixture_in_the_units_of_the_data(waves, regressor):
+    x, y = waves
+    scale, model = regressor.scale_, copy(regressor)
+    processes = [GaussianProcess(rbf(length)) for length in (0.5, 0.7)]
+    model.extrapolation_ = Extrapolation.of(processes, scale.x(x), scale.y(y), noise=[0.1, 0.2])
+    assert len(model.extrapolation_.experts) == 2
+    new, targets = np.array([[0.0], [200.0]]), np.array([90.0, 130.0])
+    each = [
+        expert.posterior.predict(scale.x(new)).rescaled(scale.y_mean, scale.y_std).log_prob(targets)
+        for expert in model.extrapolation_.experts
+    ]
+    found = model.process_distribution(new).log_prob(targets)
+    np.testing.assert_allclose(found, np.log(np.mean(np.exp(each), axis=0)), rtol=1e-6)
+    model.extrapolation_ = None
+    with pytest.raises(ValueError, match='extrapolation="process"'):
+        model.process_distribution(new)
+
+
+def test_a_network_that_is_sure_beyond_the_rows_is_told(waves, regressor):
+    alone = copy(regressor)
+    alone.extrapolation_ = None
+    assert "beyond" not in [warning.code for warning in regressor.diagnose().warnings]
+    alone.positions_ = np.zeros_like(regressor.positions_) + regressor.positions_[:1, :1]  # draws that all agree
+    found = {warning.code: warning for warning in alone.diagnose().warnings}
+    assert found["beyond"].value == pytest.approx(0.0, abs=1e-3)
+    assert 'Use extrapolation="process"' in found["beyond"].message
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -17,8 +18,9 @@ from fsgmcmc.cli import app
 from fsgmcmc.cli.tables import CHECKPOINT
 from fsgmcmc.cli.terminal import locked
 from fsgmcmc.estimators import serialization
+from fsgmcmc.predictions import CategoricalPrediction, GaussianPrediction
 from fsgmcmc.tabular.columns import Columns
-from fsgmcmc.tabular.model import Request, TableModel, fit_table
+from fsgmcmc.tabular.model import HoldoutResult, Request, TableModel, fit_table
 
 # Ten units are too few to follow the process here: their chains may settle for a large noise.
 QUICK = {"kernel": "rbf", "hidden": (30,), "chains": 2, "samples": 5, "burn_in": 3000, "thinning": 2}
@@ -59,6 +61,21 @@ def test_held_out_rows_are_scored_and_not_fitted(fitted):
     assert held.scores == model.scores
     assert held.scores["rmse"] < 150 < np.std(table()["rent"])
     assert "flat = flat 1" not in model.columns.features
+
+
+def test_a_network_behind_its_processes_on_held_out_rows_is_told(fitted):
+    _, held = fitted
+    assert held.behind_process() is None
+    y, right, wrong = np.zeros(40), np.zeros((2, 40, 1)), np.full((2, 40, 1), 3.0)
+    behind = HoldoutResult(y, GaussianPrediction(wrong, 1.0), y, process=GaussianPrediction(right, 1.0))
+    # −log N(3; 0, 1) + log N(0; 0, 1)
+    assert behind.behind_process().value == pytest.approx(4.5)
+    assert "4.50 nats per row" in behind.behind_process().message
+    assert replace(behind, prediction=behind.process).behind_process() is None
+    assert replace(behind, process=None).behind_process() is None
+    likely, unlikely = (CategoricalPrediction(np.log([[[p, 1 - p]]]).repeat(40, axis=1)) for p in (0.9, 0.3))
+    classes = HoldoutResult(y.astype(int), unlikely, y, process=likely)
+    assert classes.behind_process().value == pytest.approx(np.log(3))
 
 
 def test_a_model_that_was_kept_predicts_the_same(fitted, tmp_path):

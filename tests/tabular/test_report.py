@@ -249,6 +249,7 @@ def test_without_a_check_nothing_is_claimed_and_older_figures_go(tmp_path):
         ),
         ({**FINE, "warnings": [warning("energy_drift")]}, "Not fully", "--burn-in 9000"),
         ({**FINE, "warnings": [warning("moon", "The moon is full.")]}, "Not fully", "The moon is full."),
+        ({**FINE, "warnings": [warning("process_held_out")]}, "Not fully", "--hidden 100,100"),
         ({"warnings": [warning("few_draws")]}, "Too few draws to decide", "--samples 25"),
     ],
 )

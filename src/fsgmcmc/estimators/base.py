@@ -26,7 +26,7 @@ from fsgmcmc.networks import MLP
 from fsgmcmc.posterior import Posterior
 from fsgmcmc.posterior.build import function_space, parameter_space
 from fsgmcmc.priors import GaussianProcess, frequencies
-from fsgmcmc.priors.extrapolation import Extrapolation
+from fsgmcmc.priors.extrapolation import LARGEST, Extrapolation
 from fsgmcmc.priors.functional import SMALLEST_REDRAWN_NUGGET
 from fsgmcmc.priors.kernels import is_linear_in_part
 from fsgmcmc.samplers import cyclical
@@ -44,6 +44,8 @@ FEWEST_DRAWS = 4
 # below this, in standard deviations of the targets, are not compared.
 MISSED_LIMIT = 1.5
 NEGLIGIBLE = 0.02
+# How far rows are moved in each feature, in standard deviations, and the ratio of spreads there that is too small.
+MOVED, NARROW_LIMIT = 2.0, 0.5
 # Steps between two draws of up to a thousand rows, in those of more.
 STRETCH = 2.0
 # Adam's learning rate for the variational methods.
@@ -105,19 +107,26 @@ class FunctionalBNN(BaseEstimator, ABC):
         """Whether the chains agree on the function at some training rows, and the network with its process.
 
         None where there are too few draws. The code "process" of a warning says that the network misses what its
-        Gaussian process explains of the training targets.
+        Gaussian process explains of the training targets, and "beyond", with extrapolation="network", that it is much
+        more certain than its process beyond the rows.
         """
         samples, x = self.samples_, self.novelty_.reference[:DIAGNOSED_ROWS]
         if samples.draws < FEWEST_DRAWS:
             return None
-        report, missed = diagnose(samples, x), self._missed_by_network()
-        if missed is None or missed <= MISSED_LIMIT:
-            return report
-        message = (
-            f"The network's errors on the training rows are {missed:.1f} times those of its Gaussian process: "
-            "it does not follow its prior. Use more hidden units, a smoother kernel, or longer chains."
-        )
-        return replace(report, warnings=(*report.warnings, Diagnostic("process", missed, message)))
+        report, found = diagnose(samples, x), []
+        if (missed := self._missed_by_network()) is not None and missed > MISSED_LIMIT:
+            message = (
+                f"The network's errors on the training rows are {missed:.1f} times those of its Gaussian process: "
+                "it does not follow its prior. Use more hidden units, a smoother kernel, or longer chains."
+            )
+            found.append(Diagnostic("process", missed, message))
+        if (ratio := self._spread_beyond()) is not None and ratio < NARROW_LIMIT:
+            message = (
+                f"At rows moved by {MOVED:g} standard deviations the network varies {ratio:.2f} times as much as its "
+                'Gaussian process: its error bars beyond the data are too narrow. Use extrapolation="process".'
+            )
+            found.append(Diagnostic("beyond", ratio, message))
+        return replace(report, warnings=(*report.warnings, *found))
 
     def _missed_by_network(self) -> float | None:
         """Root mean square error of the network's mean at training rows over that of the process; None without it."""
@@ -129,6 +138,19 @@ class FunctionalBNN(BaseEstimator, ABC):
         network, *processes = [float(np.sqrt(np.mean(np.square(error)))) for error in errors]
         return network / max(float(np.median(processes)), NEGLIGIBLE)
 
+    def _spread_beyond(self) -> float | None:
+        """Median ratio of the standard deviations of network and process at moved rows; None if it may be small."""
+        noise = self.likelihood_.noise_std(self.samples_.params.likelihood)
+        functional = methods.INFERENCE[self.method_].is_functional
+        if self.extrapolation_ is not None or noise is None or not functional:
+            return None
+        x = self.novelty_.reference[:LARGEST]
+        process = self.prior_.condition(x, np.zeros(len(x)), float(np.mean(noise)))
+        moved = x[:DIAGNOSED_ROWS]
+        moved = moved + MOVED * np.random.default_rng(0).choice([-1, 1], moved.shape).astype(np.float32)
+        network = self._functions(moved).std(axis=(0, 1))
+        return float(np.median(network / np.maximum(process.predict(moved).epistemic, NEGLIGIBLE)))
+
     def novelty(self, X: Any) -> np.ndarray:
         """How far each row lies from the training data; above 1 it extrapolates.
 
@@ -139,6 +161,10 @@ class FunctionalBNN(BaseEstimator, ABC):
         x = self._inputs(X)
         score = self.novelty_.score(x)
         return score if self.extrapolation_ is None else np.maximum(score, self.extrapolation_.excess(x))
+
+    @abstractmethod
+    def process_distribution(self, X: Any) -> Any:
+        """The prediction of the Gaussian processes beyond the rows, at all rows and without the network."""
 
     def _check_params(self) -> None:
         known = ("auto", *methods.INFERENCE)

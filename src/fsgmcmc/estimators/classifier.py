@@ -80,5 +80,12 @@ class FunctionalBNNClassifier(ClassifierMixin, FunctionalBNN):
         """The predictive distribution: probabilities, entropy and mutual information, for `fsgmcmc.metrics`."""
         return self._prediction(X)
 
+    def process_distribution(self, X: Any) -> CategoricalPrediction:
+        """The prediction of the Gaussian processes alone, equally weighted, to compare with that of the network."""
+        x = self._inputs(X)
+        if self.extrapolation_ is None:
+            raise ValueError('there are no processes: fit with extrapolation="process"')
+        return self.likelihood_.predict_spread(*self.extrapolation_.alone(x), ())
+
     def _outputs(self) -> int:
         return len(self.classes_)

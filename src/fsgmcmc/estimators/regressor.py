@@ -15,6 +15,7 @@ from fsgmcmc.estimators.base import FunctionalBNN, check_units
 from fsgmcmc.estimators.prior import FittedPrior, of_targets
 from fsgmcmc.estimators.rows import Prepared, Rows
 from fsgmcmc.likelihoods import Gaussian, Likelihood
+from fsgmcmc.predictions import GaussianPrediction
 
 NOISE_DISTRIBUTIONS = ("student", "gaussian")
 
@@ -191,6 +192,20 @@ class FunctionalBNNRegressor(RegressorMixin, FunctionalBNN):
         moments = self._each(X, lambda prediction: np.column_stack([prediction.mean, prediction.std]))
         mean = self.scale_.original_y(moments[:, 0])
         return (mean, self.scale_.y_std * moments[:, 1]) if return_std else mean
+
+    def process_distribution(self, X: Any) -> GaussianPrediction:
+        """The prediction of the Gaussian processes alone, equally weighted, to compare with that of the network.
+
+        p(y) = 1/K Σ_k N(y; g_k(x), v_k(x) + σ_k²)
+        """
+        x = self._inputs(X)
+        if self.extrapolation_ is None or self.likelihood is not None:
+            raise ValueError('there are no processes of y: fit with extrapolation="process" and without a likelihood')
+        # A row that counts w times has noise σ / sqrt(w), so the largest is that of a single row.
+        noise = [float(np.max(expert.posterior.noise)) for expert in self.extrapolation_.experts]
+        functions, spread = self.extrapolation_.alone(x)
+        mixture = GaussianPrediction(functions, np.reshape(noise, (-1, 1, 1)), spread=spread)
+        return mixture.rescaled(self.scale_.y_mean, self.scale_.y_std)
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper end of the central interval that contains an observation with this probability."""

@@ -152,6 +152,11 @@ class Extrapolation:
             spreads[paired] = np.sqrt(a * v)
         return Blend(means, spreads)
 
+    def alone(self, x: ArrayLike) -> Blend:
+        """Means and standard deviations of the processes without the network, (processes, points, outputs)."""
+        moments = [moments for _, moments in self._moments(x)]
+        return Blend(np.stack([each.g for each in moments]), np.sqrt([each.v for each in moments]))
+
     def draw(self, x: ArrayLike, functions: np.ndarray, seed: int = 0) -> np.ndarray:
         """f̃ for function draws (draws, points, outputs), jointly at those of the points x that are beyond the rows."""
         rng = np.random.default_rng(seed)

@@ -29,7 +29,7 @@ SIGNS = {
     "bad": Sign("✗", "problem"),
     "unknown": Sign("?", "unknown"),
 }
-OPTION = re.compile(r"--[a-z-]+(?: \d+)?")
+OPTION = re.compile(r"--[a-z-]+(?: (?:\d+(?:,\d+)*|network))?")
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 # Numbers outside this range are written with a power of ten.
 SMALLEST, LARGEST = 1e-4, 1e9

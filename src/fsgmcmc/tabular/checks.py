@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy  # submodules are loaded at first use
 
-from fsgmcmc import methods
+from fsgmcmc import methods, metrics
 from fsgmcmc.predictions import GaussianPrediction
 from fsgmcmc.tabular import figures
 from fsgmcmc.tabular._page import Mark, count, number, percent
@@ -166,6 +166,18 @@ def scores(facts: Facts) -> list[tuple[str, str, str]]:
     """Names, values and meanings."""
     found, baseline = facts.scores, facts.baseline_loss.mean()
     nll = "Negative log likelihood per row, in nats. Lower is better, on the same rows."
+    process = facts.holdout.process
+    alone = (
+        []
+        if process is None
+        else [
+            (
+                "Log loss of the processes",
+                number(metrics.nll(process, facts.holdout.y)),
+                "Of the Gaussian processes of the assumed shape alone, without the network.",
+            )
+        ]
+    )
     if "rmse" in found:
         unit = "in units of the target"
         covered = [
@@ -181,6 +193,7 @@ def scores(facts: Facts) -> list[tuple[str, str, str]]:
             ("Width of the 90 % interval", number(found["width_90"]), width),
             ("Error of the distribution (CRPS)", number(found["crps"]), crps),
             ("Log loss (NLL)", number(found["nll"]), nll),
+            *alone,
         ]
     groups = [(name, check) for name, check in facts.checks.items() if name != "all rows"]
     gap = "Mean difference between confidence and accuracy; 0 is best, 1 worst."
@@ -191,6 +204,7 @@ def scores(facts: Facts) -> list[tuple[str, str, str]]:
         ("Calibration error (ECE)", number(found["ece"]), gap),
         ("Brier score", number(found["brier"]), brier),
         ("Log loss (NLL)", number(found["nll"]), nll),
+        *alone,
     ]
 
 

@@ -23,6 +23,9 @@ LEAST_ROWS = 5
 # Tables with fewer rows have no check, because one on very few rows is uninformative; and the most rows of a check.
 LEAST_CHECKED_ROWS = 20
 MOST_HELD_OUT = 5000
+# The processes are clearly better if the gain is above this, in nats per row, and above so many standard errors.
+BEHIND, STANDARD_ERRORS = 0.1, 3.0
+SMALLEST_PROBABILITY = 1e-6
 # Code of the warning that convergence cannot be diagnosed; the other codes are those of `fsgmcmc.diagnostics`.
 FEW_DRAWS = "few_draws"
 
@@ -52,16 +55,34 @@ class Request:
 
 @dataclass(frozen=True)
 class HoldoutResult:
-    """Held-out rows: targets (labels as numbers), predictive distributions, and distances to the training rows."""
+    """Held-out rows: targets (labels as numbers), predictive distributions, and distances to the training rows.
+
+    `process` is the prediction of the Gaussian processes without the network, or None.
+    """
 
     y: np.ndarray
     prediction: GaussianPrediction | CategoricalPrediction
     novelty: np.ndarray
+    process: GaussianPrediction | CategoricalPrediction | None = None
 
     @property
     def scores(self) -> dict[str, float]:
         """Scores by name; in the units of the target, nats or shares."""
         return metrics.summary(self.prediction, self.y)
+
+    def behind_process(self) -> Diagnostic | None:
+        """Whether the Gaussian processes predict these rows clearly better than the network does."""
+        if self.process is None or len(self.y) < LEAST_CHECKED_ROWS:
+            return None
+        network, process = (_log_prob(each, self.y) for each in (self.prediction, self.process))
+        gain = process - network
+        if gain.mean() <= max(BEHIND, STANDARD_ERRORS * gain.std(ddof=1) / np.sqrt(len(gain))):
+            return None
+        message = (
+            f"On held-out rows the Gaussian processes alone are better by {gain.mean():.2f} nats per row: the network "
+            "does not follow its prior. Use more hidden units, a smoother kernel, or longer chains."
+        )
+        return Diagnostic("process_held_out", float(gain.mean()), message)
 
 
 @dataclass(frozen=True)
@@ -168,7 +189,9 @@ def fit_table(frame: pd.DataFrame, request: Request) -> tuple[TableModel, Holdou
     holdout = None
     if len(held_out):
         holdout = _predicted(estimator, x[held_out], _numbered(estimator, y[held_out]))
-    report = estimator.diagnose()
+    diagnostics = _plain(estimator.diagnose(), estimator.energy_.shape[1])
+    if holdout is not None and (behind := holdout.behind_process()):
+        diagnostics["warnings"].append(_finite(behind))
     model = TableModel(
         estimator,
         columns,
@@ -177,7 +200,7 @@ def fit_table(frame: pd.DataFrame, request: Request) -> tuple[TableModel, Holdou
         (*notes, *columns.notes),
         {} if holdout is None else holdout.scores,
         len(held_out),
-        _plain(report, estimator.energy_.shape[1]),
+        diagnostics,
         _most_frequent(y[training]) if task == "classification" else None,
     )
     return model, holdout
@@ -237,7 +260,14 @@ def _split(y: np.ndarray, request: Request, task: str) -> tuple[np.ndarray, np.n
 
 def _predicted(estimator: FunctionalBNN, x: np.ndarray, y: np.ndarray) -> HoldoutResult:
     assert isinstance(estimator, FunctionalBNNRegressor | FunctionalBNNClassifier)
-    return HoldoutResult(y, estimator.predict_distribution(x), estimator.novelty(x))
+    process = None if estimator.extrapolation_ is None else estimator.process_distribution(x)
+    return HoldoutResult(y, estimator.predict_distribution(x), estimator.novelty(x), process)
+
+
+def _log_prob(prediction: GaussianPrediction | CategoricalPrediction, y: np.ndarray) -> np.ndarray:
+    if isinstance(prediction, GaussianPrediction):
+        return prediction.log_prob(y)
+    return np.log(np.maximum(prediction.probabilities[np.arange(len(y)), y], SMALLEST_PROBABILITY))
 
 
 def _known_targets(estimator: FunctionalBNN, values: pd.Series) -> np.ndarray:

@@ -192,6 +192,14 @@ def _advice(model: TableModel) -> list[str]:
             "The network explains the rows less well than the assumed shape does.",
             "Fit again with more hidden units (--hidden 100,100).",
         ),
+        "beyond": (
+            "Beyond the data the network is much more certain than the assumed shape.",
+            "Fit again without --extrapolation network.",
+        ),
+        "process_held_out": (
+            "On held-out rows the Gaussian processes of the assumed shape predict better than the network.",
+            "Fit again with more hidden units (--hidden 100,100).",
+        ),
         FEW_DRAWS: ("Convergence cannot be diagnosed.", "Fit again with 25 draws per chain (--samples 25)."),
     }
     reasons: dict[str, list[str]] = {}
