@@ -257,6 +257,8 @@ def test_diagnostics_become_words_to_act_upon(tmp_path, found, verdict, text):
     page = page_of(model_of(FunctionalBNNRegressor(), diagnostics=found), None, tmp_path)
     assert page.verdicts[2] == verdict
     assert text in page.text
+    assert "<code>" not in page.text
+    assert not text.startswith("--") or "code" in page.tags
 
 
 def test_an_interrupted_fit_says_so(tmp_path):

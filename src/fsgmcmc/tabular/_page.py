@@ -134,4 +134,5 @@ def _mark_options(text: str) -> "Markup":
     """Escaped text with its command-line options as code, which the style keeps on one line."""
     from markupsafe import Markup, escape
 
-    return Markup(OPTION.sub(r"<code>\g<0></code>", escape(text)))
+    # A plain string: the pieces of a `Markup` would be escaped again.
+    return Markup(OPTION.sub(r"<code>\g<0></code>", str(escape(text))))
