@@ -216,9 +216,9 @@ def extrapolation(model: TableModel, facts: Facts | None) -> list[str]:
     if not model.is_regression:
         risk = "probabilities may be overconfident"
     meaning = (
-        "A row extrapolates if it lies outside the range of a column, or farther from the training rows than these "
-        f"from each other. There are few data there: a prediction depends on {prior}, and its {risk}. Do not rely on "
-        "it. The column “extrapolates” of the predictions marks such rows."
+        "A row extrapolates if it lies outside the range of a column, farther from the training rows than these from "
+        f"each other, or where the function is much less certain. There are few data there: a prediction depends on "
+        f"{prior}, and its {risk}. Do not rely on it. The column “extrapolates” of the predictions marks such rows."
     )
     if facts is None:
         return [meaning]
