@@ -99,6 +99,7 @@ OPTIONS = {
     "an unknown method": (["--method", "nuts"], ["unknown method 'nuts'", "fsghmc"]),
     "an unknown task": (["--task", "ranking"], ["unknown task 'ranking'"]),
     "a share above one": (["--holdout", "20"], ["holdout must be the share"]),
+    "a share that leaves nothing": (["--holdout", "0.99"], ["leaves 0 of 30 rows to fit"]),
     "layers that are no numbers": (["--hidden", "50,many"], ["'50,many'"]),
     "too many classes": (["--task", "classification"], ["30 classes in 30 rows"]),
     "an id with the name of an answer": (["--id", "mean"], ["'mean'"]),

@@ -247,7 +247,9 @@ def _split(y: np.ndarray, request: Request, task: str) -> tuple[np.ndarray, np.n
         raise TableError(f"holdout must be the share of held-out rows, from 0 to below 1, got {request.holdout}")
     rows, size = np.arange(len(y)), min(round(request.holdout * len(y)), MOST_HELD_OUT)
     classes = len(np.unique(y)) if task == "classification" else 1
-    if size < classes or len(y) < LEAST_CHECKED_ROWS or len(y) - size < max(classes, LEAST_ROWS):
+    if len(y) >= LEAST_CHECKED_ROWS and len(y) - size < LEAST_ROWS:
+        raise TableError(f"holdout {request.holdout:g} leaves {len(y) - size} of {len(y)} rows to fit: hold out fewer")
+    if size < classes or len(y) < LEAST_CHECKED_ROWS or len(y) - size < classes:
         return rows, rows[:0]
     from sklearn.model_selection import train_test_split
 
