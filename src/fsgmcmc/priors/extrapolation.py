@@ -4,7 +4,7 @@ A network interpolates where there are rows. Far from them only the smoothness o
 agree too much. For each of several processes:
 
     C = K + σ² I over the rows,    g(x), v(x)     mean and variance of the process given the rows
-    q(x) = min(q₉₀, k(x, x) / 2)                  q₉₀: 90 % quantile over rows of 1/[C⁻¹]_ii − σ², the variance at a
+    q(x) = min(q₉₀, 0.95 k(x, x))                 q₉₀: 90 % quantile over rows of 1/[C⁻¹]_ii − σ², the variance at a
                                                   row given all other rows
     a(x) = max(v − q, 0) / min(v, k(x, x) − q)    in [0, 1]
 
@@ -38,10 +38,10 @@ LARGEST_FACTORS = 4e7
 POINTS_PER_CALL = 256
 # A process is refuted if its log density of a row given the others is so much below that of the best, in nats.
 REFUTED = 0.25
-# Share of the training rows at which the prediction is the network's, unchanged, and the largest part of the variance
-# of the process that counts as determined.
+# Share of the training rows at which the prediction is the network's, unchanged. If the rows do not determine each
+# other, q₉₀ is the variance of the process itself, which no point exceeds: q is below it by this factor.
 INSIDE = 0.9
-DETERMINED = 0.5
+BELOW_PRIOR = 0.95
 
 
 class Expert(NamedTuple):
@@ -205,7 +205,7 @@ def _moments_at(expert: Expert, x: np.ndarray) -> Moments:
     process, found = expert.posterior.process, expert.posterior.predict(x, noise=1.0)
     g, v = found.mean, np.square(found.epistemic)
     k = _host.evaluate(process.kernel, in_float64(GaussianProcess.embed, process, x)).T.reshape(len(x), -1)
-    q = np.minimum(expert.threshold, DETERMINED * k)
+    q = np.minimum(expert.threshold, BELOW_PRIOR * k)
     excess = np.maximum(v - q, 0.0)
     return Moments(np.divide(excess, np.minimum(v, k - q), out=np.zeros_like(excess), where=excess > 0), g, v)
 
