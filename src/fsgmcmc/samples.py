@@ -130,12 +130,11 @@ class Samples:
             True
         """
         beyond = Extrapolation.of(processes, x, y, noise)
-        given, own = (beyond.x.shape[-1], beyond.y.shape[1]), (self.inputs, self.outputs)
-        if given != own:
+        inputs, outputs = beyond.x.shape[-1], beyond.y.shape[1]
+        if (inputs, outputs) != (self.inputs, self.outputs):
             raise ValueError(
-                "x and y of the processes have {} and {} columns, but the network {} inputs and {} outputs".format(
-                    *given, *own
-                )
+                f"x and y of the processes have {inputs} and {outputs} columns, but the network {self.inputs} inputs "
+                f"and {self.outputs} outputs"
             )
         return replace(self, extrapolation=beyond)
 

@@ -13,9 +13,9 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from fsgmcmc import _checks, defaults, methods, variational
 from fsgmcmc._threads import each_on_a_core
 from fsgmcmc.data.standardiser import Standardiser, moments
-from fsgmcmc.diagnostics import Diagnostic, Report, diagnose
+from fsgmcmc.diagnostics import Report, diagnose
 from fsgmcmc.errors import DivergenceError
-from fsgmcmc.estimators import candidates
+from fsgmcmc.estimators import candidates, comparison
 from fsgmcmc.estimators.candidates import Candidate, Tried
 from fsgmcmc.estimators.novelty import Novelty
 from fsgmcmc.estimators.prior import FittedPrior
@@ -26,7 +26,7 @@ from fsgmcmc.networks import MLP
 from fsgmcmc.posterior import Posterior
 from fsgmcmc.posterior.build import function_space, parameter_space
 from fsgmcmc.priors import GaussianProcess, frequencies
-from fsgmcmc.priors.extrapolation import LARGEST, Extrapolation
+from fsgmcmc.priors.extrapolation import Extrapolation
 from fsgmcmc.priors.functional import SMALLEST_REDRAWN_NUGGET
 from fsgmcmc.priors.kernels import is_linear_in_part
 from fsgmcmc.samplers import cyclical
@@ -40,12 +40,6 @@ ROWS_PER_CALL = 256
 # Training rows at which convergence is diagnosed, and draws needed for it.
 DIAGNOSED_ROWS = 200
 FEWEST_DRAWS = 4
-# Ratio of training errors, of the network and its process, beyond which the network does not follow its prior; errors
-# below this, in standard deviations of the targets, are not compared.
-MISSED_LIMIT = 1.5
-NEGLIGIBLE = 0.02
-# How far rows are moved in each feature, in standard deviations, and the ratio of spreads there that is too small.
-MOVED, NARROW_LIMIT = 2.0, 0.5
 # Steps between two draws of up to a thousand rows, in those of more.
 STRETCH = 2.0
 # Adam's learning rate for the variational methods.
@@ -113,43 +107,15 @@ class FunctionalBNN(BaseEstimator, ABC):
         samples, x = self.samples_, self.novelty_.reference[:DIAGNOSED_ROWS]
         if samples.draws < FEWEST_DRAWS:
             return None
-        report, found = diagnose(samples, x), []
-        if (missed := self._missed_by_network()) is not None and missed > MISSED_LIMIT:
-            message = (
-                f"The network's errors on the training rows are {missed:.1f} times those of its Gaussian process: "
-                "it does not follow its prior. Use more hidden units, a smoother kernel, or longer chains."
-            )
-            found.append(Diagnostic("process", missed, message))
-        if (ratio := self._spread_beyond()) is not None and ratio < NARROW_LIMIT:
-            message = (
-                f"At rows moved by {MOVED:g} standard deviations the network varies {ratio:.2f} times as much as its "
-                'Gaussian process: its error bars beyond the data are too narrow. Use extrapolation="process".'
-            )
-            found.append(Diagnostic("beyond", ratio, message))
-        return replace(report, warnings=(*report.warnings, *found))
-
-    def _missed_by_network(self) -> float | None:
-        """Root mean square error of the network's mean at training rows over that of the process; None without it."""
-        if self.extrapolation_ is None or not methods.INFERENCE[self.method_].is_functional:
-            return None
-        x, y = self.extrapolation_.x, self.extrapolation_.y
-        errors = [self._functions(x).mean(axis=(0, 1)) - y]
-        errors += [expert.posterior.predict(x, noise=1.0).mean - y for expert in self.extrapolation_.experts]
-        network, *processes = [float(np.sqrt(np.mean(np.square(error)))) for error in errors]
-        return network / max(float(np.median(processes)), NEGLIGIBLE)
-
-    def _spread_beyond(self) -> float | None:
-        """Median ratio of the standard deviations of network and process at moved rows; None if it may be small."""
-        noise = self.likelihood_.noise_std(self.samples_.params.likelihood)
-        functional = methods.INFERENCE[self.method_].is_functional
-        if self.extrapolation_ is not None or noise is None or not functional:
-            return None
-        x = self.novelty_.reference[:LARGEST]
-        process = self.prior_.condition(x, np.zeros(len(x)), float(np.mean(noise)))
-        moved = x[:DIAGNOSED_ROWS]
-        moved = moved + MOVED * np.random.default_rng(0).choice([-1, 1], moved.shape).astype(np.float32)
-        network = self._functions(moved).std(axis=(0, 1))
-        return float(np.median(network / np.maximum(process.predict(moved).epistemic, NEGLIGIBLE)))
+        report = diagnose(samples, x)
+        if not methods.INFERENCE[self.method_].is_functional:
+            return report
+        if self.extrapolation_ is not None:
+            found = comparison.at_rows(self._functions, self.extrapolation_)
+        else:
+            noise = self.likelihood_.noise_std(samples.params.likelihood)
+            found = comparison.beyond_rows(self._functions, self.prior_, self.novelty_.reference, noise)
+        return report if found is None else replace(report, warnings=(*report.warnings, found))
 
     def novelty(self, X: Any) -> np.ndarray:
         """How far each row lies from the training data; above 1 it extrapolates.

@@ -166,18 +166,10 @@ def scores(facts: Facts) -> list[tuple[str, str, str]]:
     """Names, values and meanings."""
     found, baseline = facts.scores, facts.baseline_loss.mean()
     nll = "Negative log likelihood per row, in nats. Lower is better, on the same rows."
-    process = facts.holdout.process
-    alone = (
-        []
-        if process is None
-        else [
-            (
-                "Log loss of the processes",
-                number(metrics.nll(process, facts.holdout.y)),
-                "Of the Gaussian processes of the assumed shape alone, without the network.",
-            )
-        ]
-    )
+    alone = []
+    if (process := facts.holdout.process) is not None:
+        meaning = "Of the Gaussian processes of the assumed shape alone, without the network."
+        alone = [("Log loss of the processes", number(metrics.nll(process, facts.holdout.y)), meaning)]
     if "rmse" in found:
         unit = "in units of the target"
         covered = [
@@ -217,7 +209,7 @@ def extrapolation(model: TableModel, facts: Facts | None) -> list[str]:
         risk = "probabilities may be overconfident"
     meaning = (
         "A row extrapolates if it lies outside the range of a column, farther from the training rows than these from "
-        f"each other, or where the function is much less certain. There are few data there: a prediction depends on "
+        "each other, or where the function is much less certain. There are few data there: a prediction depends on "
         f"{prior}, and its {risk}. Do not rely on it. The column “extrapolates” of the predictions marks such rows."
     )
     if facts is None:
