@@ -1,6 +1,6 @@
 """Fit a table, score the fit on held-out rows, save and load it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -189,6 +189,8 @@ def fit_table(frame: pd.DataFrame, request: Request) -> tuple[TableModel, Holdou
     holdout = None
     if len(held_out):
         holdout = _predicted(estimator, x[held_out], _numbered(estimator, y[held_out]))
+        if estimator.extrapolation_ is not None:
+            holdout = replace(holdout, process=estimator.process_distribution(x[held_out]))
     diagnostics = _plain(estimator.diagnose(), estimator.energy_.shape[1])
     if holdout is not None and (behind := holdout.behind_process()):
         diagnostics["warnings"].append(_finite(behind))
@@ -262,8 +264,7 @@ def _split(y: np.ndarray, request: Request, task: str) -> tuple[np.ndarray, np.n
 
 def _predicted(estimator: FunctionalBNN, x: np.ndarray, y: np.ndarray) -> HoldoutResult:
     assert isinstance(estimator, FunctionalBNNRegressor | FunctionalBNNClassifier)
-    process = None if estimator.extrapolation_ is None else estimator.process_distribution(x)
-    return HoldoutResult(y, estimator.predict_distribution(x), estimator.novelty(x), process)
+    return HoldoutResult(y, estimator.predict_distribution(x), estimator.novelty(x))
 
 
 def _log_prob(prediction: GaussianPrediction | CategoricalPrediction, y: np.ndarray) -> np.ndarray:
